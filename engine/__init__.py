@@ -1,0 +1,1 @@
+"""Antiphon's engine: segments in, PCM out. Importing it loads no torch."""

@@ -1,0 +1,64 @@
+"""The Engine protocol: what the gateway sees of an engine, local or remote."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from engine.speech import AudioChunk, ModelInfo, Segment, SpeechRequest
+
+
+class SpeechStream(Protocol):
+    """One utterance being spoken. Iterate it for its chunks: the iterator ends after the final chunk or a cancel, and
+    raises engine.errors.SpeechFailedError where synthesis failed. Not reading it is back-pressure: at most the engine's
+    `max_unread_s` of audio is made ahead of the reader."""
+
+    def feed(self, segment: Segment) -> None:
+        """Append a segment. Raises CapacityError where its pages can never be had."""
+        ...
+
+    def finish(self) -> None:
+        """No more segments: the chunk that ends the last one is final."""
+        ...
+
+    def cancel(self, heard_samples: int, heard_chars: int) -> None:
+        """Stop at once. The context keeps what was heard: `heard_samples` engine samples of this utterance, whose text
+        is its input before `heard_chars`. Valid also after the final chunk (the listener may have heard less)."""
+        ...
+
+    def __aiter__(self) -> AsyncIterator[AudioChunk]: ...
+
+
+class EngineSession(Protocol):
+    """One conversation: its lanes' growing contexts."""
+
+    def open_stream(self, request: SpeechRequest, lane: str = "main") -> SpeechStream:
+        """Start an utterance behind those of the same lane; its audio comes after theirs.
+        Raises VoiceNotFoundError or CapacityError."""
+        ...
+
+    def close(self) -> None:
+        """Cancel everything and free the contexts. Idempotent."""
+        ...
+
+
+class Engine(Protocol):
+    """A loaded model with its loop."""
+
+    @property
+    def info(self) -> ModelInfo: ...
+
+    @property
+    def is_healthy(self) -> bool:
+        """False once the loop or the model thread has died; streams then fail with SpeechFailedError."""
+        ...
+
+    async def start(self) -> None:
+        """Warm the model up and start the loop."""
+        ...
+
+    def open_session(self, session_id: str) -> EngineSession: ...
+
+    async def close(self) -> None:
+        """Stop the loop, cancel all, release the model. Idempotent."""
+        ...

@@ -1,0 +1,208 @@
+"""The three records that cross to the model thread and back: ModelSpec (once), StepPlan and StepResult (each tick).
+
+Units: *positions* are places in a sequence's KV context (tokens and rows alike), *rows* are staggered decoder rows,
+*frames* are de-staggered codec frames or a family's own synthesis frames, *samples* are PCM at the model's rate.
+Objects typed `object` belong to the family and pass through the core unread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.speech import Notice, WordTiming
+
+PieceKind = Literal["prompt", "text", "audio"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """Geometry and budgets of a loaded family; everything the scheduler needs to know about it."""
+
+    sample_rate_hz: int
+    samples_per_frame: int
+    codebooks: int
+    """K of the delay pattern: K-1 rows of ramp and of wind-down. 0 = no decode rows: prefill yields the frames."""
+    max_sequences: int
+    """Sequences that may be resident at once."""
+    max_decode_batch: int
+    max_prefill_tokens: int
+    """Tokens (or segments, where codebooks == 0) prefilled in one tick, all sequences together."""
+    page_tokens: int
+    """Positions per KV page; 0 = the family keeps no paged context."""
+    page_count: int
+    left_context_frames: int
+    right_context_frames: int
+    """Context each vocoder window needs on either side, inside its block, to equal the whole block's decode."""
+    first_window_frames: int
+    max_window_frames: int
+    """New frames of the first window of an utterance, and the cap that later windows grow to."""
+    max_windows_per_tick: int
+    history_blocks: int
+    """Blocks (text + audio) kept in the context before the current one; 0 = stateless."""
+    history_s: float
+    """At most so many seconds of audio in those blocks."""
+
+    @property
+    def frame_s(self) -> float:
+        return self.samples_per_frame / self.sample_rate_hz
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedText:
+    """A segment made ready by the family: `tokens` positions to prefill, at most `max_rows` rows to speak it."""
+
+    tokens: int
+    max_rows: int
+    cost_s: float
+    """Expected time of its prefill where it cannot be cut into chunks (an acoustic net); 0.0 where it can."""
+    payload: object
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPrompt:
+    """A voice's prompt: `key` names its content (codes and transcript), so that equal prompts share pages."""
+
+    tokens: int
+    key: bytes
+    payload: object
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Positions to prefill: units [start, end) of one block's text tokens or audio rows, or of the voice prompt."""
+
+    kind: PieceKind
+    block: int
+    """Block number within the sequence, counted from 0 and never reused; 0 for the prompt."""
+    start: int
+    end: int
+    payload: object
+    """PreparedText.payload or PreparedPrompt.payload; None for audio rows, which the family has by (sequence, block)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillItem:
+    """Fill positions [first_position, first_position + Σ lengths) of the context that `page_table` holds."""
+
+    sequence: int
+    pieces: tuple[Piece, ...]
+    first_position: int
+    page_table: tuple[int, ...]
+    starts_block: int | None
+    """The block whose audio begins after this item: sample its row 0 (or compute its frames). None = fill only."""
+    left: tuple[object, ...] = ()
+    """Payloads of texts heard before the block, oldest first (for families that keep no context of their own)."""
+    right: tuple[object, ...] = ()
+    """Payloads of texts known to follow the block, nearest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeItem:
+    """Feed row `row - 1` of `block` at `position` and sample row `row`."""
+
+    sequence: int
+    block: int
+    row: int
+    position: int
+    page_table: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VocodeItem:
+    """Turn frames [start_frame, end_frame) of a block into samples, with that many context frames on either side."""
+
+    sequence: int
+    block: int
+    start_frame: int
+    end_frame: int
+    left_context_frames: int
+    right_context_frames: int
+    is_block_end: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A sequence appears (or changes its request): `request` is the engine.speech.SpeechRequest of its blocks from `block` on."""
+
+    sequence: int
+    block: int
+    request: object
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """State the family may drop: one block's codes and frames, or all of a sequence where block is None.
+
+    `kept_frames` (with a block): the block was heard up to there; its first kept_frames frames stay as history and
+    its rows are rebuilt as those frames with the end-of-codes staircase (kept_frames + K - 1 rows)."""
+
+    sequence: int
+    block: int | None
+    kept_frames: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """All that the model does in one tick. Executed in this order: openings, forgets, prefill, decode, vocode."""
+
+    tick: int
+    openings: tuple[Opening, ...] = ()
+    forgets: tuple[Forget, ...] = ()
+    prefill: tuple[PrefillItem, ...] = ()
+    decode: tuple[DecodeItem, ...] = ()
+    vocode: tuple[VocodeItem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFrames:
+    """Answer to a PrefillItem with starts_block of a family without decode rows: the block's frames, all at once."""
+
+    sequence: int
+    block: int
+    frames: int
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowOutcome:
+    """Rows that one sequence gained this tick (row 0 by a prefill, one by a decode)."""
+
+    sequence: int
+    block: int
+    rows: int
+    is_block_finished: bool
+    is_runaway: bool = False
+    """The family saw the block go astray (repeated silence); the scheduler ends it and keeps it out of the history."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Answer to a VocodeItem. `words`: samples counted from the block's first sample, chars of the utterance's input."""
+
+    sequence: int
+    block: int
+    pcm: object
+    sample_count: int
+    words: tuple[WordTiming, ...] = ()
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceFailure:
+    """One sequence's share of the plan failed (out of memory, a bad input); the others stand."""
+
+    sequence: int
+    block: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """The answer to the plan of the same tick, complete: one outcome per item, or a failure in its place."""
+
+    tick: int
+    frames: tuple[BlockFrames, ...] = ()
+    rows: tuple[RowOutcome, ...] = ()
+    windows: tuple[Window, ...] = ()
+    failures: tuple[SequenceFailure, ...] = ()

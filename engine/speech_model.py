@@ -1,0 +1,36 @@
+"""SpeechModel: what a family provides to the engine. Everything but `prepare*` runs on the model thread."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from engine.core.step import ModelSpec, PreparedPrompt, PreparedText, StepPlan, StepResult
+from engine.speech import ModelInfo, Segment, SpeechRequest
+
+
+class SpeechModel(Protocol):
+    """One loaded model. Construction loads it; nothing else may block for long but `execute` and `warm_up`."""
+
+    @property
+    def info(self) -> ModelInfo: ...
+
+    @property
+    def spec(self) -> ModelSpec: ...
+
+    def prepare(self, segment: Segment, request: SpeechRequest) -> PreparedText:
+        """Tokenise, on the event loop: at most about a millisecond. Costlier work belongs into `execute`."""
+        ...
+
+    def prepare_prompt(self, request: SpeechRequest) -> PreparedPrompt:
+        """The voice's prompt; 0 tokens where the family has none."""
+        ...
+
+    def warm_up(self) -> None:
+        """Do everything slow that a first request would otherwise pay for."""
+        ...
+
+    def execute(self, plan: StepPlan) -> StepResult:
+        """Carry the plan out. Raises only where nothing of it can be trusted; a single sequence's trouble is a failure."""
+        ...
+
+    def close(self) -> None: ...

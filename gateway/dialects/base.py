@@ -1,0 +1,41 @@
+"""The Dialect protocol: one wire protocol of an agent's client, sans-IO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.events import ClientEvent, ServerEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Handshake:
+    """What a dialect may know of the request that opened its connection."""
+
+    path: str
+    path_params: Mapping[str, str]
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    """Lower-case names."""
+    subprotocols: tuple[str, ...]
+
+
+class Dialect(Protocol):
+    """One per connection. `receive` raises nothing but ClientError, whatever the bytes; events before the error in the
+    same message are not delivered. `send` numbers what it encodes, so it is called exactly once per written event."""
+
+    @property
+    def subprotocol(self) -> str | None:
+        """The subprotocol to accept the connection with."""
+        ...
+
+    def begin(self) -> list[ClientEvent]:
+        """Events that the handshake itself implies (settings in a URL); called once, before any message."""
+        ...
+
+    def receive(self, message: str | bytes) -> list[ClientEvent]: ...
+
+    def send(self, event: ServerEvent) -> list[str | bytes]:
+        """The wire messages for an event; none where the protocol has no word for it."""
+        ...
