@@ -1,0 +1,1 @@
+"""Engine samples to wire frames: formats, resampling, codecs, pacing. numpy only."""
