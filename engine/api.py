@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from engine.speech import AudioChunk, ModelInfo, Segment, SpeechRequest
+from engine.timeline import Timeline
 
 
 class SpeechStream(Protocol):
@@ -24,6 +25,11 @@ class SpeechStream(Protocol):
     def cancel(self, heard_samples: int, heard_chars: int) -> None:
         """Stop at once. The context keeps what was heard: `heard_samples` engine samples of this utterance, whose text
         is its input before `heard_chars`. Valid also after the final chunk (the listener may have heard less)."""
+        ...
+
+    @property
+    def timeline(self) -> Timeline:
+        """Its marks: queued, planned, first_chunk, generated."""
         ...
 
     def __aiter__(self) -> AsyncIterator[AudioChunk]: ...

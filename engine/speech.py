@@ -119,7 +119,7 @@ class WordTiming:
 class Notice:
     """Something the family has to say about a segment: a tag it could not render, a guard that cut in."""
 
-    code: Literal["tag_approximated", "tag_unsupported", "unsupported_language", "parameter_ignored", "truncated"]
+    code: Literal["tag_approximated", "tag_unsupported", "unsupported_language", "parameter_ignored", "speech_truncated"]
     detail: str
     """What it is about, e.g. the canonical tag name."""
     message: str

@@ -46,6 +46,7 @@ class WarningCode(StrEnum):
     PARAMETER_IGNORED = "parameter_ignored"
     NOTHING_TO_CANCEL = "nothing_to_cancel"
     PLAYED_CLAMPED = "played_clamped"
+    SPEECH_TRUNCATED = "speech_truncated"
 
 
 RETRYABLE = frozenset({ErrorCode.CAPACITY, ErrorCode.QUOTA, ErrorCode.DRAINING, ErrorCode.ENGINE_FAILED})

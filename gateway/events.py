@@ -15,6 +15,7 @@ from engine.speech import ModelInfo, Sampling, Segment, SpeechRequest, TagScope,
 from gateway.errors import ErrorCode, WarningCode
 
 Segmentation = Literal["auto", "manual"]
+AudioEncoding = Literal["binary", "base64"]
 PlayedSource = Literal["client", "ack", "clock"]
 DoneReason = Literal["complete", "timeout", "error"]
 
@@ -92,14 +93,15 @@ class Configure:
 
     voice: str | Unset = UNSET
     format: str | Unset = UNSET
-    sample_rate_hz: int | None | Unset = UNSET
+    sample_rate_hz: int | Unset | None = UNSET
     speed: float | Unset = UNSET
-    seed: int | None | Unset = UNSET
-    language: str | None | Unset = UNSET
+    seed: int | Unset | None = UNSET
+    language: str | Unset | None = UNSET
     lexicon: Mapping[str, str] | Unset = UNSET
-    max_ahead_s: float | None | Unset = UNSET
+    max_ahead_s: float | Unset | None = UNSET
     tag_scope: TagScope | Unset = UNSET
     resume_s: float | Unset = UNSET
+    audio_encoding: AudioEncoding | Unset = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +120,7 @@ class Leave:
     """The client wants the connection closed once everything it asked for has been said (vendors' CloseStream kind)."""
 
 
-ClientEvent = (
-    OpenUtterance
-    | TextFragment
-    | Flush
-    | EndText
-    | Cancel
-    | Acknowledge
-    | Configure
-    | Resume
-    | Ping
-    | Leave
-)
+ClientEvent = OpenUtterance | TextFragment | Flush | EndText | Cancel | Acknowledge | Configure | Resume | Ping | Leave
 
 
 # ---- server → client -------------------------------------------------------------------------------------------------
@@ -179,6 +170,8 @@ class Audio:
     sample_count: int
     payload: bytes
     sample_rate_hz: int
+    encoding: AudioEncoding = "binary"
+    """How a text protocol carries the payload; the session's setting when the utterance was opened."""
     is_first: bool = False
     is_last: bool = False
     is_segment_end: bool = False
@@ -280,9 +273,7 @@ class Pong:
     id: str | int | None
 
 
-ServerEvent = (
-    Ready | Started | Audio | Words | Flushed | Done | Cancelled | Warned | Failed | Resumed | Pong
-)
+ServerEvent = Ready | Started | Audio | Words | Flushed | Done | Cancelled | Warned | Failed | Resumed | Pong
 
 
 # ---- what a session asks its connection to do ------------------------------------------------------------------------

@@ -1,0 +1,267 @@
+"""HTTP routes and the WebSocket handshake. Refusals happen before the upgrade, with a JSON body."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.resources
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.websockets import WebSocket
+
+from engine.api import Engine
+from gateway.admission import Admission
+from gateway.auth import Access
+from gateway.connection import Connection
+from gateway.dialects import DIALECTS, DialectEntry
+from gateway.dialects.base import Handshake
+from gateway.errors import ClientError, ErrorCode, HandshakeError
+from gateway.metrics import Metrics
+from gateway.session import Session, SessionSettings
+from gateway.transports.websocket import WebSocketTransport
+
+PAGE_HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src 'self' data:; media-src 'self' blob:; font-src 'self'; manifest-src 'self'; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-cache",
+}
+STARTING_RETRY_S: Final = 2.0
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(slots=True)
+class Service:
+    """What the routes share: one gateway's parts, made in app.py. `is_ready`: a warm-up utterance has been spoken."""
+
+    engine: Engine
+    access: Access
+    admission: Admission
+    metrics: Metrics
+    sessions: SessionSettings
+    stalled_s: float
+    version: str
+    clock: Callable[[], float] = time.monotonic
+    random: Random = field(default_factory=secrets.SystemRandom)
+    is_ready: bool = False
+    not_ready_because: str = "the voice is warming up"
+    connections: dict[Connection, asyncio.Task[object]] = field(default_factory=dict)
+    """Each with the task that runs it."""
+
+
+def routes(service: Service) -> list[BaseRoute]:
+    """All paths of the gateway."""
+    web = str(importlib.resources.files("web"))
+    http: list[tuple[str, Callable[[Service, Request], Awaitable[Response]], list[str], bool]] = [
+        ("/health", _health, ["GET"], False),
+        ("/ready", _ready, ["GET"], False),
+        ("/version", _version, ["GET"], False),
+        ("/metrics", _metrics, ["GET"], True),
+        ("/antiphon/v1/voices", _voices, ["GET"], True),
+        ("/antiphon/v1/token", _token, ["POST"], True),
+        ("/", partial(_page, web), ["GET"], False),
+    ]
+    listed: list[BaseRoute] = [
+        Route(path, _guarded(service, handler, needs_key=needs_key), methods=methods)
+        for path, handler, methods, needs_key in http
+    ]
+    for entry in DIALECTS:
+        for path in entry.paths:
+            listed.append(WebSocketRoute(path, partial(_speak, service, entry)))
+    listed.append(Mount("/web", _StaticPage(directory=web)))
+    return listed
+
+
+def refusal(error: ClientError, status: int) -> JSONResponse:
+    """The JSON body of a refused request, with what a client needs to do better."""
+    body: dict[str, Any] = {
+        "type": "error",
+        "code": error.code.value,
+        "message": error.message,
+        "retryable": error.is_retryable,
+    }
+    headers = {}
+    if error.retry_after_s is not None:
+        body["retry_after_s"] = error.retry_after_s
+        headers["retry-after"] = str(max(1, round(error.retry_after_s)))
+    if status == 401:
+        headers["www-authenticate"] = "Bearer"
+    return JSONResponse(body, status, headers)
+
+
+class _StaticPage(StaticFiles):
+    """The page's files, with its security headers."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers.update(PAGE_HEADERS)
+        return response
+
+
+def _guarded(
+    service: Service, handler: Callable[[Service, Request], Awaitable[Response]], *, needs_key: bool
+) -> Handler:
+    async def guarded(request: Request) -> Response:
+        try:
+            headers = _headers(request.headers)
+            service.access.check_host(headers)
+            service.access.check_origin(headers)
+            if needs_key:
+                request.state.key = service.access.key_of(headers, request.query_params, service.clock())
+            return await handler(service, request)
+        except HandshakeError as error:
+            return refusal(error, error.status)
+
+    return guarded
+
+
+def _headers(headers: Headers) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+async def _health(service: Service, request: Request) -> Response:
+    if service.engine.is_healthy:
+        return JSONResponse({"status": "ok"})
+    return JSONResponse({"status": "failed", "message": "the engine has stopped; restart the server"}, 503)
+
+
+async def _ready(service: Service, request: Request) -> Response:
+    if service.admission.is_draining:
+        return JSONResponse({"status": "draining"}, 503)
+    if not service.engine.is_healthy:
+        return JSONResponse({"status": "failed", "message": "the engine has stopped; restart the server"}, 503)
+    if not service.is_ready:
+        return JSONResponse(
+            {"status": "starting", "message": service.not_ready_because},
+            503,
+            {"retry-after": str(round(STARTING_RETRY_S))},
+        )
+    return JSONResponse({"status": "ready"})
+
+
+async def _version(service: Service, request: Request) -> Response:
+    return JSONResponse({"name": "antiphon", "version": service.version, "model": service.engine.info.name})
+
+
+async def _metrics(service: Service, request: Request) -> Response:
+    return Response(service.metrics.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def _voices(service: Service, request: Request) -> Response:
+    model = service.engine.info
+    return JSONResponse(
+        {
+            "voices": [
+                {
+                    "id": voice.id,
+                    "name": voice.name,
+                    "language": voice.language,
+                    "description": voice.description,
+                    "derived_from": voice.derived_from,
+                }
+                for voice in model.voices
+            ],
+            "default_voice": model.default_voice,
+            "model": {
+                "name": model.name,
+                "sample_rate_hz": model.sample_rate_hz,
+                "word_timing": model.word_timing,
+                "languages": sorted(model.languages),
+                "parameters": sorted(model.parameters),
+                "can_clone": model.can_clone,
+                "tags": dict(sorted(model.tags.items())),
+            },
+        }
+    )
+
+
+async def _token(service: Service, request: Request) -> Response:
+    token, expires_in_s = service.access.issue_token(request.state.key, service.clock())
+    return JSONResponse({"token": token, "expires_in_s": expires_in_s}, headers={"cache-control": "no-store"})
+
+
+async def _page(web: str, service: Service, request: Request) -> Response:
+    return FileResponse(f"{web}/index.html", headers=PAGE_HEADERS)
+
+
+async def _speak(service: Service, entry: DialectEntry, websocket: WebSocket) -> None:
+    """One WebSocket: refuse it before the upgrade, or run its connection until it closes."""
+    try:
+        handshake = _handshake(websocket)
+        service.access.check_host(handshake.headers)
+        service.access.check_origin(handshake.headers)
+        key = entry.authenticate(service.access, handshake, service.clock())
+        if not service.is_ready and not service.admission.is_draining:
+            raise HandshakeError(503, ErrorCode.CAPACITY, service.not_ready_because, retry_after_s=STARTING_RETRY_S)
+        service.admission.connect(key)
+    except HandshakeError as error:
+        service.metrics.handshake_refused(error.status)
+        await websocket.send_denial_response(refusal(error, error.status))
+        return
+    try:
+        await _run(service, entry, handshake, key, websocket)
+    finally:
+        service.admission.disconnect(key)
+
+
+async def _run(service: Service, entry: DialectEntry, handshake: Handshake, key: str, websocket: WebSocket) -> None:
+    try:
+        dialect = entry.make(handshake, service.sessions.limits)
+    except HandshakeError as error:
+        service.metrics.handshake_refused(error.status)
+        await websocket.send_denial_response(refusal(error, error.status))
+        return
+    await websocket.accept(subprotocol=dialect.subprotocol)
+    session = Session(
+        session_id=f"s_{secrets.token_hex(8)}",
+        resume_token=secrets.token_urlsafe(18),
+        key=key,
+        model=service.engine.info,
+        settings=service.sessions,
+        admission=service.admission,
+        random=service.random,
+        now_s=service.clock(),
+    )
+    connection = Connection(
+        WebSocketTransport(websocket),
+        dialect,
+        session,
+        service.engine,
+        service.metrics.observer(entry.name),
+        service.stalled_s,
+        service.clock,
+    )
+    task = asyncio.current_task()
+    assert task is not None
+    service.connections[connection] = task
+    try:
+        await connection.run()
+    finally:
+        del service.connections[connection]
+        service.metrics.ignored(entry.name, session.ignored_messages)
+
+
+def _handshake(connection: HTTPConnection) -> Handshake:
+    return Handshake(
+        path=connection.url.path,
+        path_params={name: str(value) for name, value in connection.path_params.items()},
+        query=dict(connection.query_params),
+        headers=_headers(connection.headers),
+        subprotocols=tuple(connection.scope.get("subprotocols", ())),
+    )

@@ -1,0 +1,683 @@
+"""Session: events, chunks and the passing of time in, actions and outgoing events out. Sans-IO, dialect-blind.
+
+It owns lanes, utterances, the voice and barge-in. The connection carries its actions out, takes what may go next with
+`take`, and reports each written event with `written`. All times are monotonic seconds passed in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Final, Literal, TypeVar
+
+from engine.speech import AudioChunk, ModelInfo, Sampling, Segment, SpeechRequest, TagScope
+from engine.timeline import Timeline
+from gateway.admission import Admission
+from gateway.audio.formats import available_formats, resolve_format
+from gateway.errors import ClientError, ErrorCode, WarningCode
+from gateway.events import (
+    UNSET,
+    Acknowledge,
+    Action,
+    Audio,
+    AudioEncoding,
+    Cancel,
+    CancelSpeech,
+    ClientEvent,
+    CloseConnection,
+    Configure,
+    Done,
+    EndText,
+    Failed,
+    FeedSpeech,
+    FinishSpeech,
+    Flush,
+    Leave,
+    Limits,
+    OpenSpeech,
+    OpenUtterance,
+    Ping,
+    Pong,
+    Ready,
+    ReleaseSpeech,
+    Resume,
+    ServerEvent,
+    TextFragment,
+    Unset,
+    Warned,
+)
+from gateway.text.front_end import TextFrontEnd
+from gateway.text.lexicon import Lexicon
+from gateway.text.settings import TextSettings
+from gateway.utterance import Utterance, UtteranceSettings
+
+KEPT_AFTER_PLAYED_S: Final = 30.0
+"""How long a finished utterance stays cancellable after it has been played (native protocol, rule 5)."""
+MAX_REMEMBERED_IDS: Final = 10_000
+"""Ids of utterances that are over, so that late messages for them are ignored; the oldest are forgotten."""
+MAX_NUMBER: Final = 0xFFFF
+SPEED_RANGE: Final = (0.5, 2.0)
+"""Ratios of the voice's own pace that any family can be asked for."""
+NORMAL_CLOSE: Final = 1000
+GOING_AWAY_CLOSE: Final = 1001
+POLICY_CLOSE: Final = 1008
+MIN_PACE_S: Final = 0.005
+"""The writer is not woken more often than this for send-ahead alone."""
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """What a session is made with; the same for all sessions of a server, but for `voice_ids` of a key."""
+
+    limits: Limits
+    kept_utterances: int
+    """Finished utterances kept for a late cancel; the oldest go first."""
+    max_ahead_s: float | None
+    default_format: str
+    default_sample_rate_hz: int | None
+    """None = the model's own."""
+    text: TextSettings
+    lexicon: Lexicon
+    outbox_s: float
+    """Audio of one utterance that may wait unwritten; a fuller outbox leaves its stream unread."""
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Defaults:
+    voice: str
+    format: str
+    sample_rate_hz: int | None
+    speed: float
+    seed: int | None
+    language: str | None
+    lexicon: Lexicon
+    max_ahead_s: float | None
+    tag_scope: TagScope
+    audio_encoding: AudioEncoding
+
+
+class Session:
+    """One conversation. Raises ClientError from `handle` alone; the caller answers with `refuse`."""
+
+    def __init__(
+        self,
+        session_id: str,
+        resume_token: str,
+        key: str,
+        model: ModelInfo,
+        settings: SessionSettings,
+        admission: Admission,
+        random: Random,
+        now_s: float,
+    ) -> None:
+        self.id = session_id
+        self.ignored_messages = 0
+        """Messages for utterances that are over: counted, not answered (rule 1)."""
+        self.errors: Counter[ErrorCode] = Counter()
+        self._resume_token = resume_token
+        self._key = key
+        self._model = model
+        self._settings = settings
+        self._admission = admission
+        self._random = random
+        self._defaults = _Defaults(
+            voice=model.default_voice,
+            format=settings.default_format,
+            sample_rate_hz=settings.default_sample_rate_hz,
+            speed=1.0,
+            seed=None,
+            language=None,
+            lexicon=settings.lexicon,
+            max_ahead_s=settings.max_ahead_s,
+            tag_scope="utterance",
+            audio_encoding="binary",
+        )
+        self._utterances: OrderedDict[str, Utterance] = OrderedDict()
+        """Live and finished-but-cancellable, in the order opened."""
+        self._over: OrderedDict[str, None] = OrderedDict()
+        self._lanes: dict[str, deque[Utterance]] = {}
+        """Not yet done, by lane; the first is its head."""
+        self._urgent: deque[ServerEvent] = deque()
+        self._next_lane = 0
+        self._last_number = -1
+        self._last_activity_s = now_s
+        self._leaving: Literal["no", "at_client_wish", "draining"] = "no"
+        self._is_closing = False
+        self._urgent.append(
+            Ready(
+                session_id,
+                resume_token,
+                model,
+                available_formats(),
+                resolve_format(
+                    None,
+                    None,
+                    default_name=settings.default_format,
+                    default_rate_hz=settings.default_sample_rate_hz or model.sample_rate_hz,
+                ).sample_rate_hz,
+                settings.limits,
+                settings.version,
+            )
+        )
+
+    # ---- client events -----------------------------------------------------------------------------------------------
+
+    def handle(self, event: ClientEvent, now_s: float) -> list[Action]:
+        """Take one event. A ClientError means that it changed nothing."""
+        self._last_activity_s = now_s
+        try:
+            match event:
+                case TextFragment():
+                    return self._text(event, now_s)
+                case OpenUtterance():
+                    return self._open(event, now_s)
+                case Flush():
+                    return self._flush(event, now_s)
+                case EndText():
+                    return self._end(event, now_s)
+                case Cancel():
+                    return self._cancel(event, now_s)
+                case Acknowledge():
+                    utterance = self._utterances.get(event.utterance)
+                    if utterance is not None:
+                        utterance.ledger.acknowledged(event.played_s)
+                    return []
+                case Configure():
+                    self._configure(event)
+                    return []
+                case Resume():
+                    raise ClientError(
+                        ErrorCode.RESUME_UNKNOWN,
+                        "resume_token is not known: this server keeps sessions for 0 ms after a disconnect",
+                    )
+                case Ping():
+                    self._urgent.append(Pong(event.id))
+                    return []
+                case Leave():
+                    self._leaving = "at_client_wish"
+                    return self._leave_when_idle()
+        except ClientError as error:
+            utterance_id = getattr(event, "utterance", None)
+            if error.utterance is None and isinstance(utterance_id, str):
+                error.utterance = utterance_id
+            raise
+
+    def refuse(self, error: ClientError) -> None:
+        """Put a ClientError on the wire, behind the utterance's own queued audio if it has any."""
+        self.errors[error.code] += 1
+        failed = Failed(error.code, error.message, error.utterance, error.is_retryable, error.retry_after_s)
+        utterance = self._live(error.utterance) if error.utterance is not None else None
+        if utterance is None:
+            self._urgent.append(failed)
+        else:
+            utterance.outbox.put_event(failed)
+
+    def _live(self, utterance_id: str) -> Utterance | None:
+        utterance = self._utterances.get(utterance_id)
+        return utterance if utterance is not None and utterance.state in ("open", "ended") else None
+
+    def _is_over(self, utterance_id: str) -> bool:
+        return utterance_id in self._over or utterance_id in self._utterances
+
+    def _open(self, event: OpenUtterance, now_s: float) -> list[Action]:
+        if self._live(event.utterance) is not None:
+            raise ClientError(ErrorCode.UTTERANCE_EXISTS, f"utterance {event.utterance!r} is still being spoken")
+        try:
+            settings, front_end, warnings = self._resolve(event)
+            live = sum(len(lane) for lane in self._lanes.values())
+            if live >= self._settings.limits.utterances:
+                raise ClientError(
+                    ErrorCode.TOO_MANY_UTTERANCES,
+                    f"{live} utterances are open, at most {self._settings.limits.utterances}",
+                )
+            self._admission.start_utterance(self._key)
+        except ClientError:
+            self._remember_over(event.utterance)
+            raise
+        actions = self._retire(event.utterance)
+        self._over.pop(event.utterance, None)
+        utterance = Utterance(settings, front_end, now_s)
+        self._last_number = settings.number
+        self._utterances[event.utterance] = utterance
+        self._lanes.setdefault(event.lane, deque()).append(utterance)
+        for code, message, detail in warnings:
+            utterance.warn(code, message, detail)
+        return [*actions, OpenSpeech(event.utterance, event.lane, settings.request)]
+
+    def _resolve(
+        self, event: OpenUtterance
+    ) -> tuple[UtteranceSettings, TextFrontEnd, list[tuple[WarningCode, str, str]]]:
+        """Everything the utterance will be spoken with, and what it asked for in vain."""
+        options, defaults, model = event.options, self._defaults, self._model
+        voice = options.voice or defaults.voice
+        self._check_voice(voice)
+        speed = defaults.speed if options.speed is None else options.speed
+        _check_speed(speed)
+        audio_format = resolve_format(
+            options.format,
+            options.sample_rate_hz
+            if options.sample_rate_hz is not None or options.format is not None
+            else defaults.sample_rate_hz,
+            default_name=defaults.format,
+            default_rate_hz=defaults.sample_rate_hz or model.sample_rate_hz,
+        )
+        seed = options.seed if options.seed is not None else defaults.seed
+        language = options.language or defaults.language
+        warnings: list[tuple[WarningCode, str, str]] = []
+        if language is not None and model.languages and language.split("-")[0].lower() not in model.languages:
+            known = ", ".join(sorted(model.languages))
+            warnings.append(
+                (
+                    WarningCode.UNSUPPORTED_LANGUAGE,
+                    f"{model.name} does not speak {language!r:.40}; it speaks {known}",
+                    language,
+                )
+            )
+        for name in _used_parameters(options.sampling, speed, options.seed):
+            if name not in model.parameters:
+                warnings.append((WarningCode.PARAMETER_IGNORED, f"{model.name} cannot use {name}", name))
+        request = SpeechRequest(
+            voice=voice,
+            seed=self._random.getrandbits(53) if seed is None else seed,
+            speed=speed,
+            language=language,
+            sampling=options.sampling,
+            tag_scope=defaults.tag_scope,
+        )
+        settings = UtteranceSettings(
+            id=event.utterance,
+            number=self._free_number(),
+            lane=event.lane,
+            request=request,
+            audio_format=audio_format,
+            audio_encoding=defaults.audio_encoding,
+            max_ahead_s=defaults.max_ahead_s,
+            has_words=event.has_words,
+            model=model,
+        )
+        front_end = TextFrontEnd(
+            self._settings.text,
+            lexicon=defaults.lexicon,
+            segmentation=event.segmentation,
+            language=language,
+            spoken_languages=model.languages,
+            has_text_normalizer=model.has_text_normalizer,
+        )
+        return settings, front_end, warnings
+
+    def _check_voice(self, voice: str) -> None:
+        known = [info.id for info in self._model.voices]
+        if voice not in known:
+            raise ClientError(ErrorCode.VOICE_NOT_FOUND, f"voice {voice!r:.80} is not known; known: {', '.join(known)}")
+
+    def _free_number(self) -> int:
+        """The next number that no kept utterance has: with fewer than 65,536 kept there is one."""
+        taken = {utterance.settings.number for utterance in self._utterances.values()}
+        number = self._last_number
+        while True:
+            number = (number + 1) & MAX_NUMBER
+            if number not in taken:
+                return number
+
+    def _text(self, event: TextFragment, now_s: float) -> list[Action]:
+        actions: list[Action] = []
+        utterance = self._live(event.utterance)
+        if utterance is None:
+            if self._is_over(event.utterance):
+                self.ignored_messages += 1
+                return []
+            self._check_length(0, event.text)
+            actions += self._open(OpenUtterance(event.utterance), now_s)
+            utterance = self._utterances[event.utterance]
+        if utterance.state == "ended":
+            raise ClientError(ErrorCode.UTTERANCE_ENDED, f"utterance {event.utterance!r} takes no text after its end")
+        self._check_length(utterance.received_chars, event.text)
+        return actions + self._feed(utterance, utterance.feed(event.text, now_s))
+
+    def _check_length(self, received: int, text: str) -> None:
+        limit = self._settings.limits.utterance_chars
+        if received + len(text) > limit:
+            raise ClientError(
+                ErrorCode.TEXT_TOO_LONG,
+                f"the utterance's text would be {received + len(text):,} characters, at most {limit:,}",
+            )
+
+    def _flush(self, event: Flush, now_s: float) -> list[Action]:
+        utterance = self._known(event.utterance)
+        if utterance is None:
+            return []
+        return self._feed(utterance, utterance.flush(event.id, now_s))
+
+    def _end(self, event: EndText, now_s: float) -> list[Action]:
+        utterance = self._known(event.utterance)
+        if utterance is None:
+            return []
+        if utterance.state == "ended":
+            self.ignored_messages += 1
+            return []
+        return self._end_text(utterance, now_s, is_timeout=False)
+
+    def _end_text(self, utterance: Utterance, now_s: float, *, is_timeout: bool) -> list[Action]:
+        segments = utterance.end(now_s, is_timeout=is_timeout)
+        return [*self._feed(utterance, segments), FinishSpeech(utterance.id)]
+
+    def _known(self, utterance_id: str) -> Utterance | None:
+        """The live utterance; None where it is over (counted). Raises unknown_utterance where there never was one."""
+        utterance = self._live(utterance_id)
+        if utterance is None:
+            if not self._is_over(utterance_id):
+                raise ClientError(
+                    ErrorCode.UNKNOWN_UTTERANCE, f"utterance {utterance_id!r} has not been opened in this session"
+                )
+            self.ignored_messages += 1
+        return utterance
+
+    @staticmethod
+    def _feed(utterance: Utterance, segments: Iterable[Segment]) -> list[Action]:
+        return [FeedSpeech(utterance.id, segment) for segment in segments]
+
+    def _configure(self, event: Configure) -> None:
+        defaults = self._defaults
+        if isinstance(event.voice, str):
+            self._check_voice(event.voice)
+        if isinstance(event.speed, float):
+            _check_speed(event.speed)
+        audio_format = _value(event.format, defaults.format)
+        rate_hz = _value(event.sample_rate_hz, defaults.sample_rate_hz if event.format is UNSET else None)
+        resolve_format(audio_format, rate_hz, default_name=audio_format, default_rate_hz=self._model.sample_rate_hz)
+        resume_s = _value(event.resume_s, 0.0)
+        if resume_s > self._settings.limits.resume_s:
+            raise ClientError(
+                ErrorCode.BAD_VALUE,
+                f"resume_ms is {resume_s * 1000:g}, at most {self._settings.limits.resume_s * 1000:g}",
+            )
+        lexicon = defaults.lexicon
+        if not isinstance(event.lexicon, Unset):
+            lexicon = self._settings.lexicon.merged(Lexicon.from_mapping(dict(event.lexicon)))
+        self._defaults = _Defaults(
+            voice=_value(event.voice, defaults.voice),
+            format=audio_format,
+            sample_rate_hz=rate_hz,
+            speed=_value(event.speed, defaults.speed),
+            seed=_value(event.seed, defaults.seed),
+            language=_value(event.language, defaults.language),
+            lexicon=lexicon,
+            max_ahead_s=_value(event.max_ahead_s, defaults.max_ahead_s),
+            tag_scope=_value(event.tag_scope, defaults.tag_scope),
+            audio_encoding=_value(event.audio_encoding, defaults.audio_encoding),
+        )
+
+    # ---- barge-in ----------------------------------------------------------------------------------------------------
+
+    def _cancel(self, event: Cancel, now_s: float) -> list[Action]:
+        if event.utterance is None:
+            targets = [kept for kept in self._utterances.values() if kept.state != "cancelled"]
+            if not targets:
+                self._urgent.append(Warned(WarningCode.NOTHING_TO_CANCEL, "nothing is being spoken"))
+            return [action for target in targets for action in self._cancel_one(target, None, now_s)]
+        target = self._utterances.get(event.utterance)
+        if target is None or target.state == "cancelled":
+            if not self._is_over(event.utterance):
+                raise ClientError(
+                    ErrorCode.UNKNOWN_UTTERANCE, f"utterance {event.utterance!r} has not been opened in this session"
+                )
+            self._urgent.append(
+                Warned(
+                    WarningCode.NOTHING_TO_CANCEL,
+                    f"utterance {event.utterance!r} is over: there is nothing left to cancel",
+                    event.utterance,
+                )
+            )
+            return []
+        return self._cancel_one(target, event.played_s, now_s)
+
+    def _cancel_one(self, utterance: Utterance, played_s: float | None, now_s: float) -> list[Action]:
+        if played_s is None:
+            played = utterance.ledger.played(now_s)
+        else:
+            played, is_clamped = utterance.ledger.reported(played_s)
+            if is_clamped:
+                self._urgent.append(
+                    Warned(
+                        WarningCode.PLAYED_CLAMPED,
+                        f"played_ms is {played_s * 1000:g}, but only "
+                        f"{utterance.ledger.sent_s * 1000:g} ms have been sent",
+                        utterance.id,
+                    )
+                )
+        was_done = utterance.state == "done"
+        cancellation = utterance.cancel(played, now_s)
+        self._urgent += [*cancellation.answers, cancellation.report]
+        if not was_done:
+            self._leave_lane(utterance)
+        heard = cancellation.heard
+        return [CancelSpeech(utterance.id, heard.engine_samples, heard.chars), *self._leave_when_idle()]
+
+    def _leave_lane(self, utterance: Utterance) -> None:
+        lane = self._lanes[utterance.settings.lane]
+        lane.remove(utterance)
+        if not lane:
+            del self._lanes[utterance.settings.lane]
+        self._admission.end_utterance(self._key)
+
+    # ---- the engine --------------------------------------------------------------------------------------------------
+
+    def audio(self, utterance_id: str, chunk: AudioChunk, timeline: Timeline) -> None:
+        """A chunk of an utterance's stream. Late ones of a cancelled or forgotten utterance are dropped here alone."""
+        utterance = self._live(utterance_id)
+        if utterance is not None:
+            utterance.engine_timeline = timeline
+            utterance.take_chunk(chunk)
+
+    def speech_failed(self, utterance_id: str, error: ClientError) -> list[Action]:
+        """The engine could not open or go on with an utterance: an error, then `done` with reason error."""
+        utterance = self._live(utterance_id)
+        if utterance is None:
+            return []
+        error.utterance = utterance_id
+        self.refuse(error)
+        utterance.fail()
+        return [CancelSpeech(utterance_id, 0, 0)]
+
+    def can_take_audio(self, utterance_id: str) -> bool:
+        """False while the outbox is full: its stream is to be left unread."""
+        utterance = self._live(utterance_id)
+        return utterance is None or utterance.outbox.queued_s < self._settings.outbox_s
+
+    # ---- time --------------------------------------------------------------------------------------------------------
+
+    def on_time(self, now_s: float) -> list[Action]:
+        """What has to happen without a message: waits that ended, idle utterances, an idle session, old books."""
+        actions: list[Action] = []
+        for lane in list(self._lanes.values()):
+            for utterance in list(lane):
+                wake_at_s = utterance.wake_at_s
+                if wake_at_s is not None and wake_at_s <= now_s:
+                    actions += self._feed(utterance, utterance.on_time(now_s))
+            idle_at_s = self._idle_at_s(lane[0]) if lane else None
+            if idle_at_s is not None and idle_at_s <= now_s:
+                actions += self._end_text(lane[0], now_s, is_timeout=True)
+        for utterance in [kept for kept in self._utterances.values() if kept.done_at_s is not None]:
+            if self._kept_until_s(utterance, now_s) <= now_s:
+                actions += self._retire(utterance.id)
+        if not self._lanes and now_s >= self._last_activity_s + self._settings.limits.idle_s:
+            actions += self.close(
+                ErrorCode.IDLE_TIMEOUT,
+                f"no message for {self._settings.limits.idle_s:g} s and nothing to speak",
+                POLICY_CLOSE,
+            )
+        return actions
+
+    def _idle_at_s(self, head: Utterance) -> float | None:
+        """When an utterance at the head of its lane is ended for want of text (rule 3)."""
+        if head.state != "open" or not head.has_nothing_to_send:
+            return None
+        return max(head.last_text_at_s, head.last_sent_at_s) + self._settings.limits.utterance_idle_s
+
+    @staticmethod
+    def _kept_until_s(utterance: Utterance, now_s: float) -> float:
+        if utterance.state == "cancelled":
+            return now_s
+        return utterance.ledger.playout_end_s(utterance.done_at_s or now_s) + KEPT_AFTER_PLAYED_S
+
+    def wake_at_s(self, now_s: float) -> float:
+        """When `on_time` or `take` has something to do at the latest, if nothing comes before."""
+        times = [self._last_activity_s + self._settings.limits.idle_s]
+        if self._lanes:
+            times.clear()
+        for lane in self._lanes.values():
+            times += [utterance.wake_at_s for utterance in lane if utterance.wake_at_s is not None]
+            idle_at_s = self._idle_at_s(lane[0])
+            if idle_at_s is not None:
+                times.append(idle_at_s)
+            ready_at_s = self._audio_at_s(lane[0], now_s)
+            if ready_at_s is not None:
+                times.append(ready_at_s)
+        times += [self._kept_until_s(kept, now_s) for kept in self._utterances.values() if kept.done_at_s is not None]
+        return min(times, default=now_s + self._settings.limits.idle_s)
+
+    def close(self, code: ErrorCode, message: str, close_code: int) -> list[Action]:
+        """Say why, then close: for idle sessions, draining, internal errors."""
+        if self._is_closing:
+            return []
+        self._is_closing = True
+        self.errors[code] += 1
+        self._urgent.append(Failed(code, message, is_retryable=code is ErrorCode.DRAINING, is_fatal=True))
+        return [CloseConnection(close_code, message)]
+
+    def drain(self) -> list[Action]:
+        """The server is shutting down: close as soon as everything has been said."""
+        self._leaving = "draining"
+        return self._leave_when_idle()
+
+    def _leave_when_idle(self) -> list[Action]:
+        if self._leaving == "no" or self._lanes or self._is_closing:
+            return []
+        if self._leaving == "draining":
+            return self.close(ErrorCode.DRAINING, "the server is shutting down", GOING_AWAY_CLOSE)
+        self._is_closing = True
+        return [CloseConnection(NORMAL_CLOSE, "done")]
+
+    def ended(self) -> None:
+        """The connection is gone: give back what admission counted."""
+        for lane in self._lanes.values():
+            for _ in lane:
+                self._admission.end_utterance(self._key)
+        self._lanes.clear()
+        self._utterances.clear()
+
+    # ---- the writer --------------------------------------------------------------------------------------------------
+
+    def take(self, now_s: float) -> ServerEvent | None:
+        """What may be written now: control messages first, then lanes in turn; None where nothing may go."""
+        if self._urgent:
+            return self._urgent.popleft()
+        for lane in self._lanes.values():
+            for utterance in lane:
+                if utterance.head() == "event":
+                    return utterance.next_event()
+        lanes = list(self._lanes.values())
+        for step in range(len(lanes)):
+            index = (self._next_lane + step) % len(lanes)
+            head = lanes[index][0]
+            if self._may_send_audio(head, now_s):
+                event = head.next_event()
+                if event is not None:
+                    self._next_lane = index + 1
+                    return event
+        return None
+
+    def written(self, event: ServerEvent, now_s: float) -> list[Action]:
+        """`event` has been handed to the socket."""
+        utterance = self._utterances.get(getattr(event, "utterance", None) or "")
+        if utterance is None:
+            return []
+        if isinstance(event, Audio):
+            if event.number == utterance.settings.number:
+                utterance.written(event, now_s, self._player_free_at_s(utterance, now_s))
+            return []
+        if isinstance(event, Done) and utterance.state in ("open", "ended"):
+            utterance.written(event, now_s, now_s)
+            self._leave_lane(utterance)
+            self._last_activity_s = now_s
+            return [*self._trim_kept(), *self._leave_when_idle()]
+        return []
+
+    def _may_send_audio(self, head: Utterance, now_s: float) -> bool:
+        if head.head() != "audio":
+            return False
+        max_ahead_s = head.settings.max_ahead_s
+        return max_ahead_s is None or self._ahead_s(head.settings.lane, now_s) < max_ahead_s
+
+    def _audio_at_s(self, head: Utterance, now_s: float) -> float | None:
+        """When send-ahead lets the next audio go, if time alone decides; None where there is none, or an `ack` decides."""
+        max_ahead_s = head.settings.max_ahead_s
+        if head.head() != "audio" or max_ahead_s is None:
+            return None
+        if not any(sent.ledger.is_clock_running(now_s) for sent in self._in_lane(head.settings.lane)):
+            return None
+        return now_s + max(MIN_PACE_S, self._ahead_s(head.settings.lane, now_s) - max_ahead_s)
+
+    def _ahead_s(self, lane: str, now_s: float) -> float:
+        """Seconds of a lane's audio that were sent and not yet played."""
+        return sum(sent.ledger.sent_s - sent.ledger.played_s(now_s) for sent in self._in_lane(lane))
+
+    def _in_lane(self, lane: str) -> Iterator[Utterance]:
+        """A lane's utterances that a listener has heard, hears or will hear, in order."""
+        for utterance in self._utterances.values():
+            if utterance.settings.lane == lane and utterance.state != "cancelled":
+                yield utterance
+
+    def _player_free_at_s(self, utterance: Utterance, now_s: float) -> float:
+        """When an assumed player has played the lane's earlier utterances."""
+        free_at_s = now_s
+        for earlier in self._in_lane(utterance.settings.lane):
+            if earlier is utterance:
+                break
+            free_at_s = max(free_at_s, earlier.ledger.playout_end_s(now_s))
+        return free_at_s
+
+    # ---- keeping and forgetting --------------------------------------------------------------------------------------
+
+    def _trim_kept(self) -> list[Action]:
+        finished = [kept.id for kept in self._utterances.values() if kept.done_at_s is not None]
+        surplus = finished[: max(0, len(finished) - self._settings.kept_utterances)]
+        return [action for utterance_id in surplus for action in self._retire(utterance_id)]
+
+    def _retire(self, utterance_id: str) -> list[Action]:
+        """Forget a finished utterance: only its id is remembered."""
+        utterance = self._utterances.pop(utterance_id, None)
+        if utterance is None:
+            return []
+        self._remember_over(utterance_id)
+        return [ReleaseSpeech(utterance_id)]
+
+    def _remember_over(self, utterance_id: str) -> None:
+        self._over[utterance_id] = None
+        self._over.move_to_end(utterance_id)
+        if len(self._over) > MAX_REMEMBERED_IDS:
+            self._over.popitem(last=False)
+
+
+def _value(given: Value | Unset, default: Value) -> Value:
+    return default if isinstance(given, Unset) else given
+
+
+def _check_speed(speed: float) -> None:
+    low, high = SPEED_RANGE
+    if not low <= speed <= high:
+        raise ClientError(ErrorCode.BAD_VALUE, f"speed is {speed:g}, must be {low:g} to {high:g}")
+
+
+def _used_parameters(sampling: Sampling, speed: float, seed: int | None) -> list[str]:
+    used = [name for name in ("temperature", "top_p", "top_k") if getattr(sampling, name) is not None]
+    if speed != 1.0:
+        used.append("speed")
+    if seed is not None:
+        used.append("seed")
+    return used
