@@ -1,0 +1,397 @@
+"""Chunker: words and gaps in, segments out. Decides when what has been said may be spoken.
+
+A segment ends where a sentence or clause ends and nothing that may still come can change that. The first of an
+utterance takes the first such place; later ones grow. Where no such place comes, a number of words, a length or a wait
+forces a cut at the best safe place. Time comes in with `now_s` only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from engine.speech import Boundary, Control, Pronunciation, Segment, Span
+from gateway.text.endings import BreakKind, Ending, ending_of, is_phrase_start, may_cut_between, settle
+from gateway.text.scripts import CLOSERS, DENSE, DENSE_CHARS, OPENING_TO_CLOSING, UNSPACED, script_of
+from gateway.text.settings import TextSettings
+from gateway.text.sink import Gap
+from gateway.text.vocabulary import Effect
+
+Segmentation = Literal["auto", "manual"]
+
+_ADDED_MARKS: Final[dict[str, str]] = {
+    "Han": "。",
+    "Kana": "。",
+    "Devanagari": "।",
+    "Myanmar": "။",
+    "Khmer": "។",
+    "Thai": "",
+    "Lao": "",
+    "Tibetan": "",
+}
+_NEEDS_NO_MARK: Final = frozenset(".!?…,;:—–-")
+
+
+@dataclass(slots=True)
+class _Word:
+    """`starts[i]`, `ends[i]`: the input span of `text[i]`."""
+
+    text: str
+    starts: list[int]
+    ends: list[int]
+    size: int
+    """Length in speech, in Latin letters."""
+    arrived_s: float
+    gap: tuple[int, int] | None = None
+    """Input span of the space in front; None = none."""
+    phonemes: str | None = None
+
+    @property
+    def is_speakable(self) -> bool:
+        return self.phonemes is not None or any(char.isalnum() for char in self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Break:
+    count: int
+    """It lies behind this many of the pending words."""
+    kind: BreakKind
+    size: int
+    is_nested: bool
+
+
+class Chunker:
+    """Takes words from the normaliser; `take` hands over the segments that are ready."""
+
+    def __init__(self, settings: TextSettings, *, segmentation: Segmentation, language: str | None) -> None:
+        self._settings = settings
+        self._is_manual = segmentation == "manual"
+        self._language = language
+        self.now_s = 0.0
+        self._words: list[_Word] = []
+        self._controls: list[tuple[int, Effect, Span]] = []
+        self._breaks: list[_Break] = []
+        self._size = 0
+        self._gap: tuple[int, int] | None = None
+        self._ending: Ending | None = None
+        self._ending_since_s = 0.0
+        self._sentence_since_s: float | None = None
+        self._nesting: list[str] = []
+        self._nested_size = 0
+        self._start = 0
+        self._end = 0
+        self._count = 0
+        self._tried = 0
+        self._ready: list[Segment] = []
+
+    # ---- what the normaliser says
+
+    def begin(self, char: str) -> None:
+        """A word begins; `char` is its first letter or digit."""
+        ending = self._ending
+        if ending is not None and ending.needs != "word":
+            self._settle(char)
+
+    def word(self, text: str, starts: list[int], ends: list[int], phonemes: str | None = None) -> None:
+        ending = self._ending
+        if ending is not None:
+            if self._gap is None and all(char in CLOSERS for char in text):
+                self._append(text, starts, ends, None)
+                return
+            self._settle(text.lstrip("\"'“‘«([{*_") or text)
+        self._append(text, starts, ends, phonemes)
+        if text[-1].isalpha():
+            pass
+        elif self._words:
+            self._ending = ending_of(text, self._language)
+            self._ending_since_s = self.now_s
+        if not self._is_manual:
+            self._bound()
+
+    def gap(self, kind: Gap, start: int, end: int) -> None:
+        self._end = max(self._end, end)
+        if kind in ("item", "paragraph"):
+            self._close_line(start, end)
+            if self._words:
+                self._ending = None
+                self._offer("sentence", is_paragraph=kind == "paragraph")
+        elif self._ending is not None and self._ending.needs == "gap":
+            self._settle(None)
+        if self._gap is None and self._words:
+            self._gap = (start, end)
+
+    def phrase(self) -> None:
+        """A clause ends here by the layout alone: the end of a verse, a space in Thai."""
+        if self._words and self._ending is None:
+            self._offer("clause")
+
+    def control(self, effect: Effect, span: Span) -> None:
+        self._end = max(self._end, span.end)
+        self._controls.append((len(self._words), effect, span))
+
+    def cover(self, end: int) -> None:
+        """The input up to `end` has been read."""
+        self._end = max(self._end, end)
+
+    # ---- what the owner calls
+
+    def take(self) -> list[Segment]:
+        ready, self._ready = self._ready, []
+        return ready
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._words
+
+    @property
+    def deadline_s(self) -> float | None:
+        """When `on_time` has something to do."""
+        if self._is_manual or not self._words:
+            return None
+        settings = self._settings
+        deadlines: list[float] = []
+        if self._ending is not None:
+            deadlines.append(self._ending_since_s + self._ending_wait_s(self._ending))
+        if self._sentence_since_s is not None:
+            deadlines.append(self._sentence_since_s + settings.sentence_hold_s)
+        if len(self._words) > self._tried:
+            deadlines.append(self._words[0].arrived_s + (settings.max_wait_s if self._count else settings.first_wait_s))
+        return min(deadlines, default=None)
+
+    def _ending_wait_s(self, ending: Ending) -> float:
+        return self._settings.number_wait_s if ending.reason == "number" else self._settings.terminator_wait_s
+
+    def on_time(self, now_s: float) -> None:
+        self.now_s = now_s
+        if self._is_manual or not self._words:
+            return
+        settings = self._settings
+        if self._ending is not None and now_s >= self._ending_since_s + self._ending_wait_s(self._ending):
+            self._settle(None)
+        if self._sentence_since_s is not None and now_s >= self._sentence_since_s + settings.sentence_hold_s:
+            last = next(
+                (place for place in reversed(self._breaks) if place.kind == "sentence" and not place.is_nested), None
+            )
+            self._sentence_since_s = None
+            if last is not None:
+                self._release(last.count, "sentence")
+        wait_s = settings.max_wait_s if self._count else settings.first_wait_s
+        if len(self._words) > self._tried and now_s >= self._words[0].arrived_s + wait_s:
+            self._tried = len(self._words)
+            self._force(len(self._words), minimum=2)
+
+    def release_all(self, boundary: Boundary) -> None:
+        """Everything that can be spoken, now. Lone controls stay for the text to come."""
+        if any(word.is_speakable for word in self._words) or any(_acts(effect) for _, effect, _ in self._controls):
+            self._release(len(self._words), boundary, is_all=True)
+        self._ending = None
+
+    def finish(self) -> None:
+        """The text has ended: everything is covered by a segment."""
+        if self._words or self._controls or self._end > self._start:
+            self._release(len(self._words), "end", is_all=True)
+
+    # ---- places to cut
+
+    def _append(self, text: str, starts: list[int], ends: list[int], phonemes: str | None) -> None:
+        is_bare = phonemes is None and not any(char.isalnum() for char in text)
+        self._end = max(self._end, ends[-1])
+        if is_bare and not self._words and not any(char in OPENING_TO_CLOSING for char in text):
+            return
+        size = len(text)
+        if not text.isascii() and script_of(text[0]) in DENSE:
+            size *= DENSE_CHARS
+        self._words.append(_Word(text, starts, ends, size, self.now_s, self._gap, phonemes))
+        self._size += size + (self._gap is not None)
+        self._gap = None
+        if not text.isalnum():
+            self._nest(text)
+        if self._nesting:
+            self._nested_size += size + 1
+
+    def _nest(self, text: str) -> None:
+        for index, char in enumerate(text):
+            if char in OPENING_TO_CLOSING:
+                self._nesting.append(OPENING_TO_CLOSING[char])
+            elif char == '"':
+                if '"' in self._nesting:
+                    del self._nesting[self._nesting.index('"') :]
+                elif not any(before.isalnum() for before in text[:index]):
+                    self._nesting.append('"')
+            elif self._nesting and char in self._nesting:
+                del self._nesting[self._nesting.index(char) :]
+        if len(self._nesting) > 16:
+            del self._nesting[0]
+        if not self._nesting:
+            self._nested_size = 0
+
+    def _settle(self, next_text: str | None) -> None:
+        ending, self._ending = self._ending, None
+        assert ending is not None
+        kind = settle(ending, next_text)
+        if kind is not None:
+            self._offer(kind)
+
+    def _offer(self, kind: BreakKind, *, is_paragraph: bool = False) -> None:
+        """A segment could end behind the last word."""
+        if self._is_manual:
+            return
+        settings = self._settings
+        if is_paragraph:
+            self._nesting.clear()
+        is_nested = bool(self._nesting) and self._nested_size <= settings.max_nested_chars
+        count = len(self._words)
+        if not self._breaks or self._breaks[-1].count != count:
+            self._breaks.append(_Break(count, kind, self._size, is_nested))
+        if is_nested:
+            return
+        if is_paragraph:
+            wanted = 0.0
+        elif self._count == 0:
+            if (
+                kind == "clause"
+                and count < settings.first_clause_min_words
+                and self._size < settings.first_clause_min_chars
+            ):
+                return
+            wanted = 0.0
+        elif kind == "sentence":
+            wanted = self._wanted_size()
+        else:
+            wanted = settings.clause_min_chars
+        if self._size >= wanted:
+            self._release(count, "paragraph" if is_paragraph else kind)
+        elif kind == "sentence" and self._sentence_since_s is None:
+            self._sentence_since_s = self.now_s
+
+    def _wanted_size(self) -> float:
+        settings = self._settings
+        grown = settings.second_min_chars * settings.growth ** min(self._count - 1, 32)
+        return min(grown, settings.target_chars)
+
+    def _bound(self) -> None:
+        settings = self._settings
+        if self._count == 0 and len(self._words) > self._max_first_words():
+            self._force(len(self._words) - 1, minimum=2)
+        while self._size > settings.max_chars and len(self._words) > 1:
+            before = len(self._words)
+            self._force(before - 1, minimum=1, is_required=True)
+            if len(self._words) == before:
+                break
+
+    def _max_first_words(self) -> int:
+        """A "word" of a script without spaces is a character, which is about a third of one."""
+        words = self._settings.first_max_words
+        return words * 3 if script_of(self._words[0].text[0]) in UNSPACED else words
+
+    def _force(self, limit: int, *, minimum: int, is_required: bool = False) -> None:
+        """Cuts behind at most `limit` words, at least `minimum`, at the best place there is."""
+        count = self._best_cut(limit, minimum)
+        if count is None and is_required:
+            count = limit
+        if count is not None and any(word.is_speakable for word in self._words[:count]):
+            place = next((place for place in self._breaks if place.count == count), None)
+            self._release(count, place.kind if place is not None else "forced")
+
+    def _best_cut(self, limit: int, minimum: int) -> int | None:
+        allowed = [place for place in self._breaks if minimum <= place.count <= limit]
+        for kind in ("sentence", "clause"):
+            found = [place for place in allowed if place.kind == kind and place.size * 3 >= self._size]
+            if found:
+                return found[-1].count
+        words = self._words
+        safe = [
+            count
+            for count in range(minimum, limit + 1)
+            if (
+                count < len(words)
+                and (words[count].gap is not None or script_of(words[count].text[0]) in UNSPACED)
+                and may_cut_between(words[count - 1].text, words[count].text)
+            )
+            or (count == len(words) and self._gap is not None and may_cut_between(words[-1].text, ""))
+        ]
+        if not safe:
+            return allowed[-1].count if allowed else None
+        late = [count for count in safe if count * 2 >= limit]
+        for count in reversed(late):
+            if count < len(words) and is_phrase_start(words[count].text):
+                return count
+        return safe[-1]
+
+    # ---- letting go
+
+    def _close_line(self, start: int, end: int) -> None:
+        """A heading or list item has no full stop of its own: it gets one, so that it does not run into the next."""
+        if not self._words or end == start:
+            return
+        word = self._words[-1]
+        last = word.text[-1]
+        if word.phonemes is not None or not (last.isalnum() or last in "\"')”’"):
+            return
+        mark = _ADDED_MARKS.get(script_of(last) or "", ".")
+        if mark and not any(char in _NEEDS_NO_MARK for char in word.text[-2:]):
+            word.text += mark
+            word.starts.append(start)
+            word.ends.append(end)
+
+    def _release(self, count: int, boundary: Boundary, *, is_all: bool = False) -> None:
+        words, self._words = self._words[:count], self._words[count:]
+        controls = [entry for entry in self._controls if entry[0] < count or is_all]
+        self._controls = [(index - count, effect, span) for index, effect, span in self._controls[len(controls) :]]
+        end = self._end
+        if self._words:
+            end = self._words[0].starts[0]
+        if self._controls:
+            end = min(end, self._controls[0][2].start)
+        self._ready.append(_segment(words, controls, Span(self._start, max(end, self._start)), boundary))
+        self._start = max(end, self._start)
+        self._breaks = [
+            _Break(place.count - count, place.kind, 0, place.is_nested) for place in self._breaks if place.count > count
+        ]
+        self._size = 0
+        rebuilt: list[_Break] = []
+        for index, word in enumerate(self._words, 1):
+            self._size += word.size + (word.gap is not None)
+            rebuilt += [_Break(p.count, p.kind, self._size, p.is_nested) for p in self._breaks if p.count == index]
+        self._breaks = rebuilt
+        if not self._words:
+            self._gap = None
+            if is_all:
+                self._nesting.clear()
+                self._nested_size = 0
+        if not any(place.kind == "sentence" for place in self._breaks):
+            self._sentence_since_s = None
+        self._tried = 0
+        if any(word.is_speakable for word in words):
+            self._count += 1
+
+
+def _acts(effect: Effect) -> bool:
+    """It makes a sound or a silence of its own, with no text behind it."""
+    return effect.category == "sfx" or effect.value in ("pause", "long_pause", "break")
+
+
+def _segment(words: list[_Word], controls: list[tuple[int, Effect, Span]], span: Span, boundary: Boundary) -> Segment:
+    if not any(word.is_speakable for word in words):
+        words = []
+    text: list[str] = []
+    sources: list[Span] = []
+    begins: list[int] = []
+    pronunciations: list[Pronunciation] = []
+    length = 0
+    for word in words:
+        if word.gap is not None and text:
+            text.append(" ")
+            sources.append(Span(*word.gap))
+            length += 1
+        begins.append(length)
+        text.append(word.text)
+        sources += map(Span, word.starts, word.ends)
+        if word.phonemes is not None:
+            pronunciations.append(Pronunciation(length, length + len(word.text), word.phonemes))
+        length += len(word.text)
+    placed = tuple(
+        Control(effect.category, effect.value, begins[index] if index < len(begins) else length, at, effect.amount)
+        for index, effect, at in controls
+    )
+    return Segment("".join(text), span, tuple(sources), boundary, placed, tuple(pronunciations))

@@ -1,0 +1,179 @@
+"""TextFrontEnd: an utterance's text as it comes, out of it segments ready for synthesis.
+
+ScalarJoiner → TagScanner → WordNormalizer → Chunker → Lexicon, one code point at a time, so that no cut of the input can
+change anything; every wait is a matter of `now_s`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.speech import Segment, Span
+from gateway.text.chunker import Chunker, Segmentation
+from gateway.text.lexicon import Lexicon
+from gateway.text.scalars import ScalarJoiner
+from gateway.text.scripts import language_of, language_of_script, script_of
+from gateway.text.settings import TextSettings
+from gateway.text.sink import TextNotice
+from gateway.text.tags import TagScanner
+from gateway.text.words import WordNormalizer
+
+Released = Segment | TextNotice
+
+
+class TextFrontEnd:
+    """One per utterance. `now_s` must not go backwards; call `on_time` at `wake_at_s`, late is as good.
+
+    The spans of the segments tile the input from 0; after `finish` up to its end. A segment without text covers input in
+    which nothing is to be spoken, or carries controls; it comes only where no segment with text could take them in.
+    """
+
+    def __init__(
+        self,
+        settings: TextSettings,
+        *,
+        lexicon: Lexicon,
+        segmentation: Segmentation,
+        language: str | None,
+        spoken_languages: frozenset[str],
+        has_text_normalizer: bool,
+    ) -> None:
+        self._settings = settings
+        self._lexicon = lexicon
+        self._language = language.split("-")[0].lower() if language else None
+        self._spoken_languages = spoken_languages
+        self._joiner = ScalarJoiner()
+        self._chunker = Chunker(settings, segmentation=segmentation, language=self._language)
+        self._words = WordNormalizer(settings, self._chunker)
+        self._tags = TagScanner(settings, self._words)
+        self._is_manual = segmentation == "manual"
+        self._position = 0
+        self._last_input_s = 0.0
+        self._wake_at_s: float | None = None
+        self._reported_languages: set[str] = set()
+
+    @property
+    def wake_at_s(self) -> float | None:
+        """When to call `on_time` if no text comes before."""
+        return self._wake_at_s
+
+    def feed(self, text: str, now_s: float) -> list[Released]:
+        released = self.on_time(now_s) if self._wake_at_s is not None and now_s >= self._wake_at_s else []
+        scalars = self._joiner.feed(text)
+        if not scalars:
+            return released
+        self._read(scalars, now_s)
+        return released + self._take()
+
+    def flush(self, now_s: float) -> list[Released]:
+        """Releases all that was fed; parsing goes on afterwards."""
+        self._release(now_s)
+        self._chunker.release_all("end")
+        return self._take()
+
+    def finish(self, now_s: float) -> list[Released]:
+        """The text has ended; nothing may be fed afterwards."""
+        self._release(now_s)
+        self._chunker.cover(self._position)
+        self._chunker.finish()
+        released = self._take()
+        self._wake_at_s = None
+        return released
+
+    def on_time(self, now_s: float) -> list[Released]:
+        """What waits alone release by `now_s`."""
+        if self._is_manual:
+            return []
+        self._tags.now_s = self._chunker.now_s = now_s
+        deadline_s = self._tags.deadline_s
+        if deadline_s is not None and now_s >= deadline_s:
+            self._tags.release()
+        word_deadline_s = self._word_deadline_s()
+        if word_deadline_s is not None and now_s >= word_deadline_s:
+            self._words.finish_word()
+        self._chunker.on_time(now_s)
+        stall_s = self._stall_deadline_s()
+        if stall_s is not None and now_s >= stall_s:
+            self._chunker.release_all("forced")
+        return self._take()
+
+    def _read(self, scalars: str, now_s: float) -> None:
+        self._tags.now_s = self._chunker.now_s = self._last_input_s = now_s
+        push = self._tags.push
+        position = self._position
+        for char in scalars:
+            push(char, position)
+            position += 1
+        self._position = position
+
+    def _release(self, now_s: float) -> None:
+        half = self._joiner.finish()
+        if half:
+            self._read(half, now_s)
+        self._tags.now_s = self._chunker.now_s = now_s
+        self._tags.release()
+        self._words.finish_word()
+
+    def _word_deadline_s(self) -> float | None:
+        """When the last word, with nothing behind it, is taken to be whole."""
+        if self._words.is_empty or self._tags.is_holding:
+            return None
+        wait_s = self._settings.word_wait_s
+        last = self._words.last_char
+        if not last.isalnum():
+            wait_s = self._settings.number_wait_s if self._words.ends_in_number else self._settings.terminator_wait_s
+        return self._last_input_s + wait_s
+
+    def _stall_deadline_s(self) -> float | None:
+        """When everything goes out, since no more text has come for so long."""
+        if self._chunker.is_empty:
+            return None
+        return self._last_input_s + self._settings.word_wait_s
+
+    def _take(self) -> list[Released]:
+        released: list[Released] = list(self._words.take_notices())
+        for segment in self._chunker.take():
+            released += self._languages(segment)
+        deadlines = (
+            []
+            if self._is_manual
+            else [
+                self._tags.deadline_s,
+                self._word_deadline_s(),
+                self._chunker.deadline_s,
+                self._stall_deadline_s(),
+            ]
+        )
+        self._wake_at_s = min((deadline for deadline in deadlines if deadline is not None), default=None)
+        return released
+
+    def _languages(self, segment: Segment) -> list[Released]:
+        """The segment with its language, after a notice for each language in it that the family does not speak."""
+        letters: dict[str, int] = {}
+        if segment.text.isascii():
+            if any(char.isalpha() for char in segment.text):
+                letters["Latin"] = 1
+        else:
+            for char in segment.text:
+                script = script_of(char)
+                if script is not None:
+                    letters[script] = letters.get(script, 0) + 1
+        language = language_of(letters, segment.text, self._language)
+        segment = self._lexicon.apply(replace(segment, language=language) if language else segment)
+        notices: list[Released] = []
+        if self._spoken_languages:
+            found = {language_of_script(script, segment.text, self._language) or self._language for script in letters}
+            if "Kana" in letters and len(found) > 1:
+                found.discard("zh")
+            for name in sorted(name for name in found if name is not None):
+                if name not in self._spoken_languages and name not in self._reported_languages:
+                    self._reported_languages.add(name)
+                    notices.append(self._unsupported(name, segment.span))
+        return [*notices, segment]
+
+    def _unsupported(self, name: str, span: Span) -> TextNotice:
+        spoken = ", ".join(sorted(self._spoken_languages))
+        written = "text in an unknown script" if name == "und" else f"text in {name!r}"
+        return TextNotice(
+            "unsupported_language", name, f"{written} cannot be spoken by this model, only {spoken}", span
+        )
