@@ -71,7 +71,8 @@ class Access:
             return
         if origin.lower() in self._rules.allowed_origins:
             return
-        if urlsplit(origin).netloc.lower() == headers.get("host", "").lower():
+        host = headers.get("host", "").lower()
+        if host and _authority(origin) == host:
             return
         raise HandshakeError(
             403,
@@ -116,6 +117,14 @@ class Access:
         if not key or expires_at_s <= now_s:
             raise HandshakeError(401, ErrorCode.BAD_VALUE, "the token is not known or has expired: ask for a new one")
         return key
+
+
+def _authority(origin: str) -> str:
+    """Host and port of an Origin header, in lower case."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _host_name(host: str) -> str:

@@ -1,6 +1,6 @@
 """Strict settings: a TOML file, then environment variables, then the command line. Unknown keys are refused.
 
-Every default is written once: here, or in the settings class of the part it belongs to (`TextSettings`, `EngineSettings`).
+Every default is written once: here, or in the settings class of its part (`TextSettings`, `EngineSettings`).
 An environment variable names its place with double underscores: `ANTIPHON_SERVER__PORT=9000` is `port` of `[server]`.
 """
 

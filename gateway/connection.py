@@ -6,7 +6,7 @@ Its tasks, all owned by one TaskGroup and named "<session>/<task>":
     write     session → dialect → socket, one message at a time; also keeps the session's time
     speech N  one per utterance: its stream's chunks → session, while the outbox has room
 
-The wire is logged at DEBUG, `<` received, `>` sent, `=` state, each line with the session's id; text and audio never are.
+The wire is logged at DEBUG: `<` received, `>` sent, `=` state, each line with the session's id; never text or audio.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from gateway.events import (
     ServerEvent,
 )
 from gateway.session import GOING_AWAY_CLOSE, Session
-from gateway.transports.websocket import Closed, Transport
+from gateway.transports.websocket import ConnectionClosedError, Transport
 
 log = logging.getLogger("antiphon.connection")
 
@@ -103,11 +103,11 @@ class Connection:
                 for speech in self._speeches.values():
                     if speech.task is not None:
                         speech.task.cancel()
-        except* Closed as closed:
+        except* ConnectionClosedError as closed:
             log.debug("%s = %s", self._session.id, closed.exceptions[0])
         except* Exception:  # the edge of a connection: our fault, not the peer's
             log.exception("%s ! the connection failed", self._session.id)
-            with suppress(Closed):
+            with suppress(ConnectionClosedError):
                 await self._transport.close(INTERNAL_CLOSE, "internal error")
         finally:
             if self._engine_session is not None:
@@ -257,7 +257,7 @@ class Connection:
         except TimeoutError:
             log.info("%s = the peer took nothing for %g s: dropped", self._session.id, self._stalled_s)
             self._transport.abort()
-            raise Closed(1006) from None
+            raise ConnectionClosedError(1006) from None
 
     def _make_room(self, event: ServerEvent) -> None:
         if isinstance(event, Audio | Done | Cancelled | Failed) and event.utterance is not None:

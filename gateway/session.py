@@ -615,7 +615,7 @@ class Session:
         return max_ahead_s is None or self._ahead_s(head.settings.lane, now_s) < max_ahead_s
 
     def _audio_at_s(self, head: Utterance, now_s: float) -> float | None:
-        """When send-ahead lets the next audio go, if time alone decides; None where there is none, or an `ack` decides."""
+        """When send-ahead lets the next audio go, if time alone decides; None where there is none or an `ack` decides."""
         max_ahead_s = head.settings.max_ahead_s
         if head.head() != "audio" or max_ahead_s is None:
             return None

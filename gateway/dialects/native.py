@@ -71,7 +71,7 @@ def choose_subprotocol(offered: tuple[str, ...]) -> str | None:
     return next((name for name in offered if name in (JSON_SUBPROTOCOL, MSGPACK_SUBPROTOCOL)), None)
 
 
-# ---- checks of single values: each returns the value to use, or raises ClientError naming value and limit -------------
+# ---- checks of single values: each returns the value to use, or raises ClientError naming value and limit -----------
 
 
 def _refuse(field: str, value: object, wanted: str) -> NoReturn:
@@ -172,7 +172,7 @@ def _lexicon(field: str, value: Any) -> Mapping[str, str]:
     return {word(f"a word of {field}", key): word(f"{field}[{key!r:.40}]", entry) for key, entry in value.items()}
 
 
-# ---- the message table: type -> (required fields, optional fields) -----------------------------------------------------
+# ---- the message table: type -> (required fields, optional fields) --------------------------------------------------
 
 _ID: Final = _string(1, MAX_ID_CHARS)
 _NAME: Final = _string(1, 256)

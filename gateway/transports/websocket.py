@@ -15,7 +15,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 FLOW_EXTENSION: Final = "antiphon.flow"
 
 
-class Closed(Exception):
+class ConnectionClosedError(Exception):
     """The peer is gone; `code` is the WebSocket close code."""
 
     def __init__(self, code: int) -> None:
@@ -24,7 +24,7 @@ class Closed(Exception):
 
 
 class Transport(Protocol):
-    """A thin pipe of messages. `receive`, `send` and `drained` raise Closed once the peer is gone."""
+    """A thin pipe of messages. `receive`, `send` and `drained` raise ConnectionClosedError once the peer is gone."""
 
     async def receive(self) -> str | bytes: ...
 
@@ -59,7 +59,7 @@ class FlowControlledProtocol(WebSocketsSansIOProtocol):
     async def drained(self) -> None:
         await self.writable.wait()
         if self.transport.is_closing():
-            raise Closed(1006)
+            raise ConnectionClosedError(1006)
 
     def abort(self) -> None:
         self.transport.abort()
@@ -76,7 +76,7 @@ class WebSocketTransport:
     async def receive(self) -> str | bytes:
         message = await self._websocket.receive()
         if message["type"] == "websocket.disconnect":
-            raise Closed(message.get("code") or 1006)
+            raise ConnectionClosedError(message.get("code") or 1006)
         text: str | None = message.get("text")
         data: bytes = message.get("bytes") or b""
         return data if text is None else text
@@ -88,7 +88,7 @@ class WebSocketTransport:
             else:
                 await self._websocket.send_bytes(message)
         except (WebSocketDisconnect, RuntimeError, OSError) as error:
-            raise Closed(1006) from error
+            raise ConnectionClosedError(1006) from error
 
     async def drained(self) -> None:
         if self._flow is not None:
@@ -99,7 +99,7 @@ class WebSocketTransport:
             # RFC 6455 §5.5.1: at most 123 bytes of reason.
             await self._websocket.close(code, reason.encode()[:123].decode(errors="ignore"))
         except (WebSocketDisconnect, RuntimeError, OSError) as error:
-            raise Closed(1006) from error
+            raise ConnectionClosedError(1006) from error
 
     def abort(self) -> None:
         if self._flow is not None:
