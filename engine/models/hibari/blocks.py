@@ -1,0 +1,391 @@
+"""Phrases to a block: calls of the net with what is around them, trimmed, paused, joined, and timed word by word.
+
+A block is a row of frames of 300 samples. Each stretch of it comes from one call of the net; where a phrase runs on
+into the next, the spectra at the seam and the phase of the pulse train are carried over, so the join is an overlap-add
+like any other. Where silence lies between, phrases start from and end in nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.models.hibari import config
+from engine.models.hibari.config import FRAME_S, LABEL_LAG_FRAMES, LEAD_IN_FRAMES, PAUSES, RELEASE_FRAMES, Voice
+from engine.models.hibari.effects import Colouring, colour
+from engine.models.hibari.network import AcousticNet, Acoustics, Floats
+from engine.models.hibari.phonemes import PhonemeWord
+from engine.models.hibari.phrases import Break, Ending, Phrase, PhrasePlan, Script, closes_sentence
+from engine.models.hibari.prosody import Delivery
+from engine.models.hibari.synthesis import (
+    BINS,
+    HOP,
+    LEFT_FRAMES,
+    RIGHT_FRAMES,
+    VOICING_HZ,
+    FrameEdits,
+    NoiseSource,
+    PhraseSpectra,
+    Spectra,
+    SpectrumSource,
+    StoredSpectra,
+    frame_levels_dbfs,
+    limit,
+    noise_key,
+    overlap_add,
+)
+
+_MIN_GAP_FRAMES: Final = 3
+"""Shorter dips are the closures of stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seam:
+    """What a block leaves to the next of its utterance."""
+
+    silence_frames: int
+    """Frames of silence at its end, counted from its last sound."""
+    spectra: Spectra | None = None
+    """Where its last phrase runs on: the spectra of its last frame and of the two after it, complex64 [3, 601]."""
+    phase: float = 0.0
+    """Of the pulse train two frames after its end, in cycles."""
+
+
+FRESH: Final = Seam(silence_frames=0)
+"""Nothing was said before."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenMark:
+    """A written word: its place in the script's text, and its samples counted from the block's first."""
+
+    start: int
+    end: int
+    start_sample: int
+    end_sample: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Placement:
+    """Frames [source_start, source_start + count) of a source lie at block frame `at` and on."""
+
+    at: int
+    count: int
+    source: SpectrumSource
+    source_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Overlay:
+    """Samples mixed in from block sample `at` on: a phrase that came through WORLD."""
+
+    at: int
+    pcm: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The sound of one segment, made window by window."""
+
+    frames: int
+    marks: tuple[SpokenMark, ...]
+    seam: Seam
+    placements: tuple[_Placement, ...]
+    overlays: tuple[_Overlay, ...]
+
+    def samples(self, start: int, end: int) -> Floats:
+        """Samples of frames [start, end), float32 [(end - start) · 300]. Windows joined equal the whole."""
+        pcm = overlap_add(_gathered(self.placements, start - LEFT_FRAMES, end + RIGHT_FRAMES))
+        first, last = start * HOP, end * HOP
+        for overlay in self.overlays:
+            left, right = max(first, overlay.at), min(last, overlay.at + len(overlay.pcm))
+            if left < right:
+                pcm[left - first : right - first] += overlay.pcm[left - overlay.at : right - overlay.at]
+        return limit(pcm * np.float32(config.OUTPUT_GAIN))
+
+
+def _gathered(placements: Sequence[_Placement], first: int, last: int) -> Spectra:
+    """Spectra of block frames [first, last), complex64 [last - first, 601]; nothing lies where no source does."""
+    spectra = np.zeros((last - first, BINS), np.complex64)
+    for placement in placements:
+        left, right = max(first, placement.at), min(last, placement.at + placement.count)
+        if left < right:
+            shift = placement.source_start - placement.at
+            spectra[left - first : right - first] = placement.source.spectra(left + shift, right + shift)
+    return spectra
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call of the net, and where in it the phrase lies."""
+
+    acoustics: Acoustics
+    heard_at: NDArray[np.int64]
+    """int64 [L + 1]: the frame at which each symbol begins to be heard; the last is where the text ends."""
+    offsets: tuple[int, ...]
+    """Of each of the phrase's words: its first symbol among the call's."""
+    begin: int
+    end: int
+    """Frames kept: [begin, end)."""
+    silence_frames: int
+    """Silence at the end of those."""
+    gap_frames: int | None
+    """Silence between the phrase and what follows it in the call; None where it runs on without any."""
+
+
+class Composer:
+    """Makes blocks of one loaded net. Thread-safe."""
+
+    def __init__(self, net: AcousticNet) -> None:
+        self._net = net
+        self._noise = NoiseSource()
+
+    def compose(
+        self, script: Script, plan: PhrasePlan, voice: Voice, seam: Seam, noise_stream: tuple[int, ...]
+    ) -> Block:
+        """Speak a planned segment after `seam`; runs the net once a phrase. `noise_stream` (seed, place) names the
+        noise it is given."""
+        layout = _Layout(seam)
+        for number, step in enumerate(plan.steps):
+            if isinstance(step, Break):
+                layout.rest(step.duration_s)
+                continue
+            colouring = _colouring(step.deliveries[0], voice)
+            call = self._call(script, step, layout.runs_on and colouring.is_plain)
+            source = PhraseSpectra(call.acoustics, _edits(call, step), self._noise, noise_key(*noise_stream, number))
+            if colouring.is_plain:
+                layout.speak(call, source)
+            else:
+                layout.speak_coloured(call, source, colouring)
+            layout.mark(call, script.words[step.first : step.last])
+            layout.rest_after(step.ending, call)
+        if not plan.steps and script.boundary in ("end", "paragraph"):
+            layout.release()
+        return layout.block()
+
+    def _call(self, script: Script, phrase: Phrase, runs_on: bool) -> _Call:
+        """Run the net on the phrase with what is around it, and find the phrase's frames.
+
+        `runs_on`: the sound before it goes on without a gap, so the cut falls between the words, silent or not.
+        """
+        left = _left_context(script, phrase.first)
+        symbols, offsets = left, []
+        for word in script.words[phrase.first : phrase.last]:
+            offsets.append(len(symbols))
+            symbols += f"{word.symbols} " if word.symbols else ""
+        symbols = symbols.rstrip(" ") + _added_punctuation(script.words[phrase.last - 1], phrase.ending)
+        own_end = len(symbols)
+        right = _right_context(script, phrase)
+        symbols += right
+        acoustics = self._net(symbols, phrase.pace)
+        count = len(acoustics.f0)
+        heard_at = np.clip(np.cumsum(acoustics.frames)[: len(symbols) + 1] - LABEL_LAG_FRAMES, 0, count - RIGHT_FRAMES)
+        is_silent = frame_levels_dbfs(acoustics) < config.AUDIBLE_DBFS
+
+        begin = int(heard_at[len(left)])
+        if not left:
+            begin = max(_first_audible(is_silent) - LEAD_IN_FRAMES, 0)
+        elif not runs_on:
+            gap = _gap(is_silent, int(heard_at[max(len(left) - 3, 0)]), begin + LABEL_LAG_FRAMES)
+            begin = begin if gap is None else max(gap[1] - LEAD_IN_FRAMES, gap[0])
+
+        end, silence_frames, gap_frames = count - RIGHT_FRAMES, 0, None
+        if right:
+            end = int(heard_at[own_end + 1])
+            gap = _gap(is_silent, int(heard_at[own_end - 2]), end + LABEL_LAG_FRAMES)
+        else:
+            last = len(is_silent) - _first_audible(is_silent[::-1])
+            gap = (last, len(is_silent))
+        if gap is not None and gap[0] > begin:
+            gap_frames = gap[1] - gap[0]
+            silence_frames = min(RELEASE_FRAMES, gap_frames)
+            end = min(gap[0] + silence_frames, count - RIGHT_FRAMES)
+        return _Call(acoustics, heard_at, tuple(offsets), begin, max(end, begin + 1), silence_frames, gap_frames)
+
+
+class _Layout:
+    """The block being laid out: a cursor over its frames, and what the sound at the cursor allows."""
+
+    def __init__(self, seam: Seam) -> None:
+        self._cursor = 0
+        self._silence = seam.silence_frames
+        self._phase = seam.phase
+        self._carried = 0
+        """Frames at the cursor that the phrase before has already filled."""
+        self._running: tuple[SpectrumSource, int] | None = None
+        """The phrase that runs on, and its frame at the cursor."""
+        self._placements: list[_Placement] = []
+        self._overlays: list[_Overlay] = []
+        self._marks: list[SpokenMark] = []
+        self._shift = 0
+        """From frames of the present call to frames of the block."""
+        if seam.spectra is not None:
+            stored = StoredSpectra(seam.spectra)
+            self._placements.append(_Placement(-LEFT_FRAMES, LEFT_FRAMES + RIGHT_FRAMES, stored, 0))
+            self._carried, self._running = RIGHT_FRAMES, (stored, LEFT_FRAMES)
+
+    @property
+    def runs_on(self) -> bool:
+        """Whether the sound before the cursor goes on without a gap."""
+        return self._running is not None
+
+    def speak(self, call: _Call, source: PhraseSpectra) -> None:
+        """Lay the phrase down at the cursor, after the carried frames of the one before."""
+        begin = call.begin + self._carried
+        at = self._cursor + self._carried
+        if self._running is not None:
+            source.shift_phase(self._phase - source.phase_at(min(begin, call.end)))
+        self._shift = self._cursor - call.begin
+        count = call.end - begin
+        looks_ahead = RIGHT_FRAMES if call.gap_frames is None else 0
+        if count + looks_ahead > 0:
+            self._placements.append(_Placement(at, count + looks_ahead, source, begin))
+        self._cursor = at + max(count, 0)
+        self._silence = call.silence_frames
+        self._carried, self._running = looks_ahead, None
+        if looks_ahead:
+            self._running = (source, call.end)
+            self._phase = source.phase_at(call.end + RIGHT_FRAMES)
+
+    def speak_coloured(self, call: _Call, source: PhraseSpectra, colouring: Colouring) -> None:
+        """Lay the phrase down as samples that have been through WORLD; it neither runs on nor continues another."""
+        self.release()
+        placement = _Placement(call.begin, call.end - call.begin, source, call.begin)
+        plain = overlap_add(_gathered((placement,), call.begin - LEFT_FRAMES, call.end + RIGHT_FRAMES))
+        self._overlays.append(_Overlay(self._cursor * HOP, colour(plain, colouring)))
+        self._shift = self._cursor - call.begin
+        self._cursor += call.end - call.begin
+        self._silence = call.silence_frames
+
+    def mark(self, call: _Call, words: Sequence[PhonemeWord]) -> None:
+        """Note where each written word of the phrase just laid down is heard."""
+        for word, offset in zip(words, call.offsets, strict=True):
+            for mark in word.marks:
+                first = min(max(int(call.heard_at[offset + mark.first]), call.begin), call.end - 1)
+                last = min(max(int(call.heard_at[offset + mark.last]), first + 1), call.end)
+                self._marks.append(
+                    SpokenMark(mark.start, mark.end, (first + self._shift) * HOP, (last + self._shift) * HOP)
+                )
+
+    def rest_after(self, ending: Ending, call: _Call) -> None:
+        """The silence that a phrase's ending asks for."""
+        if ending == "flow":
+            if call.gap_frames is not None:
+                self._rest_frames(min(call.gap_frames, _frames(PAUSES.clause_max_s)))
+        elif ending != "break":
+            self.rest({"sentence": PAUSES.sentence_s, "paragraph": PAUSES.paragraph_s, "end": PAUSES.end_s}[ending])
+
+    def rest(self, duration_s: float) -> None:
+        """Silence of `duration_s` between the last sound and the next, what is silent already included."""
+        self.release()
+        self._rest_frames(_frames(duration_s))
+
+    def _rest_frames(self, frames: int) -> None:
+        added = max(frames - self._silence - LEAD_IN_FRAMES, 0)
+        self._cursor += added
+        self._silence += added
+
+    def release(self) -> None:
+        """Let a phrase that runs on die away: nothing will continue it."""
+        if self._running is not None:
+            self._cursor += self._carried + LEFT_FRAMES
+            self._carried, self._running, self._silence = 0, None, LEFT_FRAMES
+
+    def block(self) -> Block:
+        """The finished block; where it runs on, its last frames are the seam."""
+        if self._running is None:
+            seam = Seam(self._silence)
+        else:
+            source, end = self._running
+            seam = Seam(0, source.spectra(end - LEFT_FRAMES, end + RIGHT_FRAMES), self._phase)
+        return Block(self._cursor, tuple(self._marks), seam, tuple(self._placements), tuple(self._overlays))
+
+
+def _frames(duration_s: float) -> int:
+    return round(duration_s / FRAME_S)
+
+
+def _left_context(script: Script, first: int) -> str:
+    """Symbols of the words of the same sentence before word `first`, nearest last, with a space at the end."""
+    context = ""
+    for index in range(first - 1, -1, -1):
+        word = script.words[index]
+        if not word.symbols:
+            continue
+        if closes_sentence(script, index, first) or len(context) + len(word.symbols) > config.LEFT_CONTEXT_SYMBOLS:
+            break
+        context = f"{word.symbols} {context}"
+        first = index
+    return context
+
+
+def _right_context(script: Script, phrase: Phrase) -> str:
+    """Symbols to come in the same sentence, with a space before them; a stand-in where they are not known yet."""
+    if phrase.ending in ("sentence", "paragraph", "end"):
+        return ""
+    context = ""
+    previous = phrase.last - 1
+    for index in range(phrase.last, len(script.words)):
+        word = script.words[index]
+        if not word.symbols:
+            continue
+        if closes_sentence(script, previous, index) or len(context) + len(word.symbols) > config.RIGHT_CONTEXT_SYMBOLS:
+            break
+        context += f" {word.symbols}"
+        previous = index
+    if context:
+        return context
+    if phrase.ending == "break" and closes_sentence(script, phrase.last - 1, None):
+        return ""
+    return config.CONTINUATION_SYMBOLS
+
+
+def _added_punctuation(word: PhonemeWord, ending: Ending) -> str:
+    """What the net needs to hear an ending in, where the text does not write it."""
+    if word.closing or ending == "flow":
+        return ""
+    return "," if ending == "break" else "."
+
+
+def _colouring(delivery: Delivery, voice: Voice) -> Colouring:
+    return Colouring(delivery.effect, voice.pitch_ratio, voice.formant_ratio)
+
+
+def _edits(call: _Call, phrase: Phrase) -> FrameEdits:
+    """The deliveries of the phrase's words, frame by frame; frames around it are edited like its first and last."""
+    count = len(call.acoustics.f0)
+    edges = [int(call.heard_at[offset]) for offset in call.offsets[1:]]
+    starts, ends = [0, *edges], [*edges, count]
+    f0 = call.acoustics.f0.copy()
+    gain, tilt_db = np.ones(count, np.float32), np.zeros(count, np.float32)
+    for delivery, start, end in zip(phrase.deliveries, starts, ends, strict=True):
+        frames = slice(start, end)
+        gain[frames], tilt_db[frames] = delivery.gain, delivery.tilt_db
+        if delivery.pitch_semitones or delivery.range_ratio != 1.0:
+            ratio = np.maximum(f0[frames], VOICING_HZ) / config.VOICE_F0_HZ
+            moved = config.VOICE_F0_HZ * ratio**delivery.range_ratio * 2 ** (delivery.pitch_semitones / 12)
+            f0[frames] = np.where(f0[frames] > VOICING_HZ, np.maximum(moved, 1.2 * VOICING_HZ), f0[frames])
+    return FrameEdits(f0, gain, tilt_db)
+
+
+def _first_audible(is_silent: NDArray[np.bool_]) -> int:
+    """Frames of silence at the head; all of them where there is nothing else."""
+    return int(np.argmin(is_silent)) if not is_silent.all() else len(is_silent)
+
+
+def _gap(is_silent: NDArray[np.bool_], low: int, high: int) -> tuple[int, int] | None:
+    """The last silence that touches frames [low, high), whole; None where there is none of _MIN_GAP_FRAMES."""
+    for frame in range(min(high, len(is_silent)) - 1, low - 1, -1):
+        if is_silent[frame]:
+            start, end = frame, frame + 1
+            while start > 0 and is_silent[start - 1]:
+                start -= 1
+            while end < len(is_silent) and is_silent[end]:
+                end += 1
+            if end - start >= _MIN_GAP_FRAMES:
+                return start, end
+    return None

@@ -1,0 +1,83 @@
+"""What is fixed about the embedded voice: pins, geometry, level, pauses, contexts. Every figure once, with its unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+PACKAGE_VERSION: Final = "0.2.1"
+NET_FILE: Final = "hibari.onnx"
+NET_SHA256: Final = "5f70741d4e900f4e85d0037498736cc1b3e1b9a63a13546a5da1e63abf4fccd8"
+
+SAMPLE_RATE_HZ: Final = 24_000
+FRAME_SAMPLES: Final = 300
+FRAME_S: Final = FRAME_SAMPLES / SAMPLE_RATE_HZ
+FRAMES_PER_DURATION_UNIT: Final = 2
+"""The net counts durations in units of 25 ms, two frames each."""
+
+LABEL_LAG_FRAMES: Final = 5
+"""A sound is heard so many frames before the frames its symbol is counted for (measured on voiceless consonants)."""
+AUDIBLE_DBFS: Final = -52.0
+"""Frames below this level (estimated from the spectra, before the gain) count as silence; speech is at about -22."""
+LEAD_IN_FRAMES: Final = 2
+RELEASE_FRAMES: Final = 3
+"""Kept before the first and after the last audible frame of a phrase that starts from, or ends in, silence."""
+
+OUTPUT_GAIN: Final = 1.82
+"""+5.2 dB: brings the voice from about -27 to about -21.5 dBFS RMS. One constant, so that the level never jumps."""
+LIMITER_KNEE: Final = 0.70
+LIMITER_CEILING: Final = 0.98
+
+MAX_CALL_SYMBOLS: Final = 200
+"""Own symbols of one call of the net; a longer phrase is cut between words (the net takes 510 with its context)."""
+LEFT_CONTEXT_SYMBOLS: Final = 90
+RIGHT_CONTEXT_SYMBOLS: Final = 40
+CONTINUATION_SYMBOLS: Final = " ænd ðˈɛn"
+"""Stands for the words to come where a phrase is cut before they are known: the net then neither slows nor falls as
+at an end. Its frames are never heard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """Silence after a phrase, in seconds, by what closed it."""
+
+    clause_min_s: float = 0.06
+    clause_max_s: float = 0.25
+    """A clause keeps the gap that the net leaves there, within these bounds; it may leave none."""
+    sentence_s: float = 0.36
+    paragraph_s: float = 0.65
+    end_s: float = 0.10
+    """After text that ends without closing punctuation."""
+    tag_pause_s: float = 0.55
+    tag_long_pause_s: float = 1.10
+    sfx_pause_s: float = 0.25
+    """In the place of a sound effect that has no onomatopoeia."""
+    max_break_s: float = 20.0
+
+
+PAUSES: Final = Pauses()
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """One voice: the wheel's own, or one made from it by shifting pitch and formants with WORLD."""
+
+    id: str
+    name: str
+    description: str
+    pitch_ratio: float = 1.0
+    formant_ratio: float = 1.0
+
+    @property
+    def is_derived(self) -> bool:
+        return self.pitch_ratio != 1.0 or self.formant_ratio != 1.0
+
+
+BASE_VOICE: Final = Voice("heart", "Heart", "American English, female; warm and even.")
+DERIVED_VOICES: Final = (
+    Voice("rowan", "Rowan", "Heart with a low, male-sounding pitch and longer formants.", 0.60, 0.87),
+    Voice("wren", "Wren", "Heart with a light, young-sounding pitch and shorter formants.", 1.35, 1.10),
+)
+
+VOICE_F0_HZ: Final = 196.0
+"""Geometric mean of the voice's own pitch: the fixed point about which the pitch range is widened or narrowed."""

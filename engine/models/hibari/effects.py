@@ -1,0 +1,95 @@
+"""Colours that the voice's own synthesis cannot give: whisper, shout, other voices. By WORLD (extra `[effects]`)."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.models.hibari.config import SAMPLE_RATE_HZ
+from engine.models.hibari.network import Floats
+from engine.models.hibari.prosody import Effect
+
+_PERIOD_MS: Final = 5.0
+_F0_RANGE_HZ: Final = (71.0, 800.0)
+_WHISPER_GAIN: Final = 0.5
+_SHOUT_PITCH_RATIO: Final = 2 ** (2 / 12)
+_SHOUT_TILT_DB: Final = 8.0
+_SHOUT_RISE_HZ: Final = (500.0, 4000.0)
+"""The shout's spectrum rises from 0 dB at the first frequency to the whole tilt at the second."""
+_FADE_SAMPLES: Final = 120
+_SILENT_POWER: Final = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Colouring:
+    """What WORLD is asked to do to a phrase. `pitch_ratio` and `formant_ratio` multiply frequencies."""
+
+    effect: Effect | None = None
+    pitch_ratio: float = 1.0
+    formant_ratio: float = 1.0
+
+    @property
+    def is_plain(self) -> bool:
+        return self.effect is None and self.pitch_ratio == 1.0 and self.formant_ratio == 1.0
+
+
+def has_world() -> bool:
+    """Whether the extra is installed."""
+    return importlib.util.find_spec("pyworld") is not None
+
+
+def colour(samples: Floats, colouring: Colouring) -> Floats:
+    """The same speech, coloured: float32 [S] to float32 [S], faded over 5 ms at both ends. Deterministic.
+    Costs about a tenth of its duration on one core."""
+    world: Any = importlib.import_module("pyworld")
+    sound = np.ascontiguousarray(samples, np.float64)
+    low, high = _F0_RANGE_HZ
+    f0, times = world.dio(sound, SAMPLE_RATE_HZ, f0_floor=low, f0_ceil=high, frame_period=_PERIOD_MS)
+    f0 = world.stonemask(sound, f0, times, SAMPLE_RATE_HZ)
+    envelope = world.cheaptrick(sound, f0, times, SAMPLE_RATE_HZ)
+    aperiodicity = world.d4c(sound, f0, times, SAMPLE_RATE_HZ)
+    ratio, gain = colouring.pitch_ratio, 1.0
+    if colouring.formant_ratio != 1.0:
+        envelope = _warped(envelope, colouring.formant_ratio)
+        aperiodicity = _warped(aperiodicity, colouring.formant_ratio)
+    if colouring.effect == "whisper":
+        f0, aperiodicity, gain = np.zeros_like(f0), np.ones_like(aperiodicity), _WHISPER_GAIN
+    elif colouring.effect == "shout":
+        ratio *= _SHOUT_PITCH_RATIO
+        envelope = envelope * _shout_tilt(envelope.shape[1])
+    made = world.synthesize(f0 * ratio, np.maximum(envelope, _SILENT_POWER), aperiodicity, SAMPLE_RATE_HZ, _PERIOD_MS)
+    return _faded(made[: len(samples)] * gain, len(samples))
+
+
+def _warped(frames: NDArray[np.float64], ratio: float) -> NDArray[np.float64]:
+    """Spectra [T, bins] with every frequency multiplied by `ratio`."""
+    bins = np.arange(frames.shape[1])
+    source = np.minimum(bins / ratio, bins[-1])
+    left = np.floor(source).astype(np.int64)
+    right = np.minimum(left + 1, bins[-1])
+    weight = source - left
+    return np.ascontiguousarray(frames[:, left] * (1 - weight) + frames[:, right] * weight)
+
+
+def _shout_tilt(bins: int) -> NDArray[np.float64]:
+    """Power gain [bins]."""
+    hz = np.linspace(0, SAMPLE_RATE_HZ / 2, bins)
+    low, high = np.log2(_SHOUT_RISE_HZ)
+    rise = np.clip((np.log2(np.maximum(hz, 1.0)) - low) / (high - low), 0.0, 1.0)
+    gain: NDArray[np.float64] = 10 ** (_SHOUT_TILT_DB * rise / 10)
+    return gain
+
+
+def _faded(samples: NDArray[np.float64], length: int) -> Floats:
+    result = np.zeros(length, np.float32)
+    result[: len(samples)] = samples
+    fade = min(_FADE_SAMPLES, length // 2)
+    ramp = np.linspace(0, 1, fade, dtype=np.float32)
+    result[:fade] *= ramp
+    result[length - fade :] *= ramp[::-1]
+    return result
