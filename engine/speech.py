@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Pcm = NDArray[np.float32]
-    """Mono samples, float32 [S], nominally within [-1, 1]."""
+Pcm: TypeAlias = "NDArray[np.float32]"
+"""Mono samples, float32 [S], nominally within [-1, 1]."""
 
 ControlCategory = Literal["emotion", "style", "prosody", "sfx"]
 Boundary = Literal["clause", "sentence", "paragraph", "forced", "end"]
@@ -119,7 +119,9 @@ class WordTiming:
 class Notice:
     """Something the family has to say about a segment: a tag it could not render, a guard that cut in."""
 
-    code: Literal["tag_approximated", "tag_unsupported", "unsupported_language", "parameter_ignored", "speech_truncated"]
+    code: Literal[
+        "tag_approximated", "tag_unsupported", "unsupported_language", "parameter_ignored", "speech_truncated"
+    ]
     detail: str
     """What it is about, e.g. the canonical tag name."""
     message: str

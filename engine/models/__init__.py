@@ -11,13 +11,16 @@ from engine.speech_model import SpeechModel
 MODEL_NAMES: Final[tuple[str, ...]] = ("hibari",)
 
 
-def load_model(name: str, *, checkpoint: Path | None = None) -> SpeechModel:
-    """Load the family `name` (seconds; blocks). `checkpoint` is a family's folder of weights, where it takes one.
+def load_model(name: str, *, checkpoint: str | None = None, device: str | None = None) -> SpeechModel:
+    """Load the family `name` (seconds; blocks). `checkpoint` is a family's folder or repository of weights and `device`
+    where it runs ("cpu", "cuda:0" ...), where the family takes them; None = its default.
 
     Raises engine.errors.ModelLoadError where the name is unknown or the model cannot be loaded.
     """
     if name == "hibari":
         from engine.models.hibari import HibariModel
 
-        return HibariModel.load(checkpoint=checkpoint)
+        if device not in (None, "cpu"):
+            raise ModelLoadError(f"model 'hibari' runs on 'cpu' only, not on {device!r}")
+        return HibariModel.load(checkpoint=None if checkpoint is None else Path(checkpoint))
     raise ModelLoadError(f"no model family is called {name!r}; there are: {', '.join(MODEL_NAMES)}")
