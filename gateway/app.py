@@ -14,9 +14,9 @@ from types import FrameType
 from typing import Final
 
 import uvicorn
-from engine.engine import LocalEngine
 from starlette.applications import Starlette
 
+from engine.engine import LocalEngine
 from engine.errors import EngineError
 from engine.models import load_model
 from engine.speech import Segment, Span, SpeechRequest
@@ -47,7 +47,7 @@ def version() -> str:
 def make_service(config: Config, engine: LocalEngine, clock: Callable[[], float] = time.monotonic) -> Service:
     """Wire the parts of a gateway around an engine that has not been started yet."""
     limits, speech = config.limits, config.speech
-    lexicon = Lexicon.load(speech.lexicon) if speech.lexicon is not None else Lexicon.from_mapping({})
+    lexicon = Lexicon.load(speech.lexicon) if speech.lexicon is not None else Lexicon.empty()
     service = Service(
         engine=engine,
         access=Access(
@@ -186,7 +186,7 @@ def make_server(service: Service, app: Starlette, drain_s: float) -> uvicorn.Ser
             ws=FlowControlledProtocol,
             ws_max_size=MAX_FRAME_BYTES,
             ws_ping_interval=PING_INTERVAL_S,
-            ws_ping_timeout=None,  # type: ignore[arg-type]  # pooled clients answer pings only while they read
+            ws_ping_timeout=None,  # pooled clients answer pings only while they read
             ws_per_message_deflate=False,
             log_config=None,
             access_log=False,

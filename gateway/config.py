@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from engine.config import EngineSettings
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic.dataclasses import dataclass as validated
 
+from engine.config import EngineSettings
 from gateway.auth import LOOPBACK_NAMES, is_loopback
 from gateway.text.settings import TextSettings
 
@@ -101,16 +100,6 @@ class LogSettings(_Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
-@validated(config=_STRICT)
-class _Text(TextSettings):
-    """[text]"""
-
-
-@validated(config=_STRICT)
-class _Engine(EngineSettings):
-    """[engine]"""
-
-
 class Config(_Section):
     """Everything that can be set. `keys` are name = secret."""
 
@@ -119,8 +108,8 @@ class Config(_Section):
     limits: LimitSettings = LimitSettings()
     speech: SpeechSettings = SpeechSettings()
     model: ModelSettings = ModelSettings()
-    text: _Text = Field(default_factory=_Text)
-    engine: _Engine = Field(default_factory=_Engine)
+    text: TextSettings = TextSettings()
+    engine: EngineSettings = EngineSettings()
     log: LogSettings = LogSettings()
 
     @model_validator(mode="after")

