@@ -9,7 +9,7 @@ from typing import Final, Literal
 from engine.speech import AudioChunk, Pcm
 from gateway.audio.encoder import EncodedFrame, StreamEncoder
 from gateway.audio.formats import AudioFormat
-from gateway.events import Failed, ServerEvent, Warned
+from gateway.events import Failed, ServerEvent, Warned, Words
 
 FRAME_S: Final = 0.1
 """Audio encoded at once: short, so that a cancel finds little on its way; the wire allows 200 ms."""
@@ -24,7 +24,8 @@ class OutgoingAudio:
     is_segment_end: bool
 
 
-Head = Literal["audio", "event", "nothing"]
+Head = Literal["speech", "message", "nothing"]
+"""speech: audio, or the words that go just before it; both wait for their turn in the lane and for send-ahead."""
 
 
 class Outbox:
@@ -64,12 +65,15 @@ class Outbox:
     def head(self) -> Head:
         """What would go next."""
         if self._encoded:
-            return "audio"
+            return "speech"
         if not self._queue:
             return "nothing"
-        return "audio" if isinstance(self._queue[0], AudioChunk) else "event"
+        return "speech" if isinstance(self._queue[0], AudioChunk | Words) else "message"
 
-    def take_event(self) -> ServerEvent:
+    def take_event(self) -> ServerEvent | None:
+        """The event that stands at the head; None where audio does."""
+        if self._encoded or not self._queue or isinstance(self._queue[0], AudioChunk):
+            return None
         event = self._queue.popleft()
         assert not isinstance(event, AudioChunk)
         return event

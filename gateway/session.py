@@ -579,7 +579,7 @@ class Session:
             return self._urgent.popleft()
         for lane in self._lanes.values():
             for utterance in lane:
-                if utterance.head() == "event":
+                if utterance.head() == "message":
                     return utterance.next_event()
         lanes = list(self._lanes.values())
         for step in range(len(lanes)):
@@ -609,7 +609,7 @@ class Session:
         return []
 
     def _may_send_audio(self, head: Utterance, now_s: float) -> bool:
-        if head.head() != "audio":
+        if head.head() != "speech":
             return False
         max_ahead_s = head.settings.max_ahead_s
         return max_ahead_s is None or self._ahead_s(head.settings.lane, now_s) < max_ahead_s
@@ -617,7 +617,7 @@ class Session:
     def _audio_at_s(self, head: Utterance, now_s: float) -> float | None:
         """When send-ahead lets the next audio go, if time alone decides; None where there is none or acks decide."""
         max_ahead_s = head.settings.max_ahead_s
-        if head.head() != "audio" or max_ahead_s is None:
+        if head.head() != "speech" or max_ahead_s is None:
             return None
         if not any(sent.ledger.is_clock_running(now_s) for sent in self._in_lane(head.settings.lane)):
             return None

@@ -233,18 +233,9 @@ class Utterance:
         return self.outbox.head()
 
     def next_event(self) -> ServerEvent | None:
-        """What goes next on the wire; None where nothing is ready. `Started` comes by itself before the first audio."""
-        head = self.outbox.head()
-        if head == "nothing":
-            return None
-        if head == "event":
-            event = self.outbox.take_event()
-            return self._completed(event) if isinstance(event, Done) else event
-        return self._next_audio()
-
-    def _next_audio(self) -> ServerEvent | None:
+        """What goes next on the wire; None where nothing is ready. `Started` comes by itself before the first speech."""
         settings = self.settings
-        if not self._has_started:
+        if self.outbox.head() == "speech" and not self._has_started:
             self._has_started = True
             return Started(
                 settings.id,
@@ -256,9 +247,16 @@ class Utterance:
                 settings.model.word_timing,
                 self.outbox.pre_skip_samples,
             )
+        event = self.outbox.take_event()
+        if event is not None:
+            return self._completed(event) if isinstance(event, Done) else event
+        return self._next_audio()
+
+    def _next_audio(self) -> ServerEvent | None:
+        settings = self.settings
         outgoing = self.outbox.take_audio()
         if outgoing is None:
-            return self.next_event()
+            return None if self.outbox.head() == "nothing" else self.next_event()
         is_first, self._is_first_frame = self._is_first_frame, False
         return Audio(
             settings.id,
