@@ -1,0 +1,340 @@
+"""The local Engine: one loop that plans, hops to the model thread, commits and hands chunks to the streams.
+
+Tasks: `engine-loop` (one). Threads: `engine-model` (one; `warm_up`, `execute` and `close` run there). The loop waits on
+an event that every feed, finish, cancel and read sets; it never polls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from engine.config import EngineSettings
+from engine.core.scheduler import Delivery, Failed, Scheduler
+from engine.core.step import StepPlan, StepResult
+from engine.errors import EngineError, SpeechFailedError, VoiceNotFoundError
+from engine.speech import AudioChunk, ModelInfo, Segment, SpeechRequest
+from engine.speech_model import SpeechModel
+from engine.timeline import Timeline
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStats:
+    """Counts since the start, and what there is now."""
+
+    ticks: int
+    rows: int
+    frames: int
+    blocks: int
+    prefilled: int
+    truncated: int
+    runaway: int
+    failures: int
+    failed_ticks: int
+    rollbacks: int
+    parked: int
+    execute_s: float
+    """Time spent in the model, as seen from the loop."""
+    plan_s: float
+    """Time spent in plan and commit."""
+    open_streams: int
+    active_sequences: int
+    sequences: int
+    free_pages: int
+    total_pages: int
+
+
+class LocalStream:
+    """One utterance of a LocalEngine; see engine.api.SpeechStream. For one reader."""
+
+    def __init__(self, engine: LocalEngine, utterance: int, timeline: Timeline) -> None:
+        self._engine = engine
+        self._utterance = utterance
+        self.timeline = timeline
+        """Marks "queued", "planned", "first_chunk", "generated", in the engine's clock."""
+        self._chunks: deque[AudioChunk] = deque()  # bounded by max_unread_s, since the scheduler stops there
+        self._news = asyncio.Event()
+        self._is_ended = False
+        self._is_fed_up = False
+        self._failure: str | None = None
+
+    def feed(self, segment: Segment) -> None:
+        if self._failure is not None:
+            raise SpeechFailedError(self._failure)
+        if self._is_fed_up:
+            raise EngineError("the utterance was finished or cancelled; no segment can follow")
+        self._engine._extend(self._utterance, segment)
+
+    def finish(self) -> None:
+        self._is_fed_up = True
+        self._engine._finish(self._utterance)
+
+    def cancel(self, heard_samples: int, heard_chars: int) -> None:
+        self._is_fed_up = True
+        self._chunks.clear()
+        self._end()
+        self._engine._cancel(self._utterance, heard_samples, heard_chars)
+
+    async def __aiter__(self) -> AsyncIterator[AudioChunk]:
+        while True:
+            while self._chunks:
+                chunk = self._chunks.popleft()
+                self._engine._read(self._utterance, len(chunk.pcm))
+                yield chunk
+                if chunk.is_final:
+                    return
+            if self._failure is not None:
+                raise SpeechFailedError(self._failure)
+            if self._is_ended:
+                return
+            self._news.clear()
+            await self._news.wait()
+
+    def _deliver(self, chunk: AudioChunk) -> None:
+        self._chunks.append(chunk)
+        self._news.set()
+        if chunk.is_final:
+            self._end()
+
+    def _fail(self, message: str) -> None:
+        self._failure = message
+        self._end()
+
+    def _end(self) -> None:
+        self._is_ended = True
+        self._news.set()
+        self._engine._streams.pop(self._utterance, None)
+
+
+class LocalSession:
+    """The lanes of one conversation; see engine.api.EngineSession."""
+
+    def __init__(self, engine: LocalEngine, session_id: str) -> None:
+        self._engine = engine
+        self.id = session_id
+        self._lanes: dict[str, int] = {}
+        self._streams: list[LocalStream] = []
+        self._is_closed = False
+
+    def open_stream(self, request: SpeechRequest, lane: str = "main") -> LocalStream:
+        if self._is_closed:
+            raise EngineError(f"session {self.id} is closed")
+        sequence = self._lanes.get(lane)
+        if sequence is None:
+            sequence = self._lanes[lane] = self._engine._open_sequence()
+        stream = self._engine._open_stream(sequence, request)
+        self._streams = [open_one for open_one in self._streams if not open_one._is_ended]
+        self._streams.append(stream)
+        return stream
+
+    def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for stream in self._streams:
+            stream.cancel(heard_samples=0, heard_chars=0)
+        self._streams.clear()
+        for sequence in self._lanes.values():
+            self._engine._close_sequence(sequence)
+        self._lanes.clear()
+        self._engine._sessions.discard(self)
+
+
+class LocalEngine:
+    """A model and its loop in this process; see engine.api.Engine. All methods are called on one event loop."""
+
+    def __init__(
+        self, model: SpeechModel, settings: EngineSettings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._model = model
+        self._settings = settings
+        self._clock = clock
+        self._scheduler = Scheduler(model.spec, settings.pacing, model.prepare, np.zeros(0, np.float32))
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine-model")
+        self._news = asyncio.Event()
+        self._loop_task: asyncio.Task[None] | None = None
+        self._sessions: set[LocalSession] = set()
+        self._streams: dict[int, LocalStream] = {}
+        self._is_dead = False
+        self._is_closed = False
+        self._execute_s = 0.0
+        self._plan_s = 0.0
+        self._failed_ticks = 0
+        self._failed_in_a_row = 0
+
+    @property
+    def info(self) -> ModelInfo:
+        return self._model.info
+
+    @property
+    def is_healthy(self) -> bool:
+        return not self._is_dead
+
+    def stats(self) -> EngineStats:
+        scheduler, counters = self._scheduler, self._scheduler.counters
+        return EngineStats(
+            ticks=counters.ticks,
+            rows=counters.rows,
+            frames=counters.frames,
+            blocks=counters.blocks,
+            prefilled=counters.prefilled,
+            truncated=counters.truncated,
+            runaway=counters.runaway,
+            failures=counters.failures,
+            failed_ticks=self._failed_ticks,
+            rollbacks=counters.rollbacks,
+            parked=counters.parked,
+            execute_s=self._execute_s,
+            plan_s=self._plan_s,
+            open_streams=len(self._streams),
+            active_sequences=scheduler.active_count,
+            sequences=scheduler.sequence_count,
+            free_pages=scheduler.free_pages,
+            total_pages=scheduler.spec.page_count if scheduler.spec.page_tokens else 0,
+        )
+
+    async def start(self) -> None:
+        if self._loop_task is not None:
+            return
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._thread, self._model.warm_up)
+        self._loop_task = loop.create_task(self._run(), name="engine-loop")
+
+    def open_session(self, session_id: str) -> LocalSession:
+        if self._is_closed:
+            raise EngineError("the engine is closed")
+        session = LocalSession(self, session_id)
+        self._sessions.add(session)
+        return session
+
+    async def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for session in list(self._sessions):
+            session.close()
+        self._news.set()
+        if self._loop_task is not None:
+            await asyncio.wait({self._loop_task})
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._thread, self._model.close)
+        self._thread.shutdown(wait=True)
+
+    # ---- the loop ------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        try:
+            while not self._is_closed:
+                self._news.clear()
+                if not await self._turn() and not self._is_closed:
+                    await self._wait_for_news()
+        except Exception as error:
+            logger.exception("the engine's loop has died")
+            self._is_dead = True
+            self._route(self._scheduler.fail_all(f"the engine has died: {error}", self._clock()))
+            for stream in list(self._streams.values()):
+                stream._fail(f"the engine has died: {error}")
+
+    async def _turn(self) -> bool:
+        """One tick; False where there was nothing to do."""
+        began_s = time.perf_counter()
+        plan = self._scheduler.plan(self._clock())
+        planned_s = time.perf_counter()
+        self._plan_s += planned_s - began_s
+        if plan is None:
+            return False
+        result = await self._execute(plan)
+        executed_s = time.perf_counter()
+        self._execute_s += executed_s - planned_s
+        if isinstance(result, str):
+            deliveries = self._scheduler.abort(plan, result, self._clock())
+        else:
+            deliveries = self._scheduler.commit(plan, result, self._clock())
+        self._route(deliveries)
+        self._plan_s += time.perf_counter() - executed_s
+        return True
+
+    async def _execute(self, plan: StepPlan) -> StepResult | str:
+        """The model's answer, or what went wrong. Too many failures in a row are raised."""
+        try:
+            result = await asyncio.get_running_loop().run_in_executor(self._thread, partial(self._model.execute, plan))
+        except Exception as error:
+            self._failed_ticks += 1
+            self._failed_in_a_row += 1
+            logger.exception("tick %d failed in the model", plan.tick)
+            if self._failed_in_a_row >= self._settings.max_failed_ticks:
+                raise
+            return f"the model failed: {error}"
+        self._failed_in_a_row = 0
+        return result
+
+    async def _wait_for_news(self) -> None:
+        wake_at_s = self._scheduler.wake_at_s
+        timer = None
+        if wake_at_s is not None:
+            delay_s = max(0.0, wake_at_s - self._clock())
+            timer = asyncio.get_running_loop().call_later(delay_s, self._news.set)
+        try:
+            await self._news.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _route(self, deliveries: Sequence[Delivery]) -> None:
+        for delivery in deliveries:
+            stream = self._streams.get(delivery.utterance)
+            if stream is None:
+                continue
+            if isinstance(delivery, Failed):
+                stream._fail(delivery.message)
+            else:
+                stream._deliver(delivery.chunk)
+
+    # ---- what sessions and streams ask for -----------------------------------------------------------------------
+
+    def _open_sequence(self) -> int:
+        return self._scheduler.open_sequence()
+
+    def _close_sequence(self, sequence: int) -> None:
+        self._scheduler.close_sequence(sequence)
+        self._news.set()
+
+    def _open_stream(self, sequence: int, request: SpeechRequest) -> LocalStream:
+        if self._is_dead:
+            raise SpeechFailedError("the engine has died")
+        voices = tuple(voice.id for voice in self._model.info.voices)
+        if request.voice not in voices:
+            raise VoiceNotFoundError(request.voice, voices)
+        prompt = self._model.prepare_prompt(request)
+        utterance = self._scheduler.open_utterance(sequence, request, prompt)
+        state = self._scheduler.utterance(utterance)
+        assert state is not None
+        stream = LocalStream(self, utterance, state.timeline)
+        self._streams[utterance] = stream
+        return stream
+
+    def _extend(self, utterance: int, segment: Segment) -> None:
+        self._scheduler.extend(utterance, segment, self._clock())
+        self._news.set()
+
+    def _finish(self, utterance: int) -> None:
+        self._route(self._scheduler.finish(utterance, self._clock()))
+        self._news.set()
+
+    def _cancel(self, utterance: int, heard_samples: int, heard_chars: int) -> None:
+        self._route(self._scheduler.cancel(utterance, heard_samples, heard_chars, self._clock()))
+        self._news.set()
+
+    def _read(self, utterance: int, samples: int) -> None:
+        self._scheduler.read(utterance, samples)
+        self._news.set()
