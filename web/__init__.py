@@ -1,0 +1,1 @@
+"""The browser page: static files only, served by the gateway. A package so that they ship in the wheel."""

@@ -1,0 +1,171 @@
+// @ts-check
+/** Composition root of the page: connection, player, conversation and views meet here and nowhere else. */
+
+import { Announcer } from "./announcer.js";
+import { ComposerView } from "./composer_view.js";
+import { Connection } from "./connection.js";
+import { Conversation } from "./conversation.js";
+import { byId } from "./dom.js";
+import { HeroView } from "./hero_view.js";
+import { PaletteView } from "./palette_view.js";
+import { Player } from "./player.js";
+import { openOptions, parseSettings } from "./settings.js";
+import { SettingsView } from "./settings_view.js";
+import { SnippetsView } from "./snippets_view.js";
+import { StatusView } from "./status_view.js";
+import { ThemeView } from "./theme_view.js";
+import { TranscriptView } from "./transcript_view.js";
+
+/** @typedef {import("./utterance.js").Utterance} Utterance */
+
+const STORAGE_KEY = "antiphon.settings";
+
+/** Storage may be forbidden; the page then forgets, and works. @returns {string | null} */
+function readStorage() {
+  try {
+    return localStorage.getItem(STORAGE_KEY);
+  } catch {
+    return null;
+  }
+}
+
+const settings = parseSettings(readStorage());
+/** @type {import("./connection.js").ServerInfo | null} */
+let info = null;
+let was_speaking = false;
+/** The utterance that "as I type" is writing. @type {Utterance | null} */
+let typed = null;
+
+const announcer_region = byId("announcer", HTMLElement);
+const announcer = new Announcer((message) => (announcer_region.textContent = message));
+const status = new StatusView({
+  onRetry: () => connection.retryNow(),
+  onKey: (key) => connection.useKey(key),
+});
+const hero = new HeroView();
+const transcript = new TranscriptView((utterance) => player.heardSamples(utterance.id));
+const theme = new ThemeView(settings, save);
+const palette = new PaletteView(byId("palette", HTMLElement), byId("tags-legend", HTMLElement), (tag) => composer.insertTag(tag));
+const settings_view = new SettingsView(byId("settings", HTMLFormElement), settings, save);
+const snippets = new SnippetsView(byId("snippets", HTMLElement), (message) => announcer.say(message));
+
+const player = new Player({
+  onProgress: (report) => conversation.noteProgress(report),
+  onState: (state, detail) => status.showSound(state, detail),
+  onFailed: (_id, message) => status.showProblem(message),
+});
+
+const connection = new Connection(document.baseURI, {
+  onState(state) {
+    status.showConnection(state);
+    announcer.say(status.words);
+    refresh();
+  },
+  onInfo(next) {
+    info = next;
+    palette.show(next.model.tags);
+    composer.showExamples(next.model.tags);
+    refresh();
+  },
+  onReady(ready) {
+    if (info !== null) settings_view.show(info, ready.formats, ready.sample_rate_hz);
+    byId("colophon", HTMLElement).textContent = `Antiphon ${ready.version} · model ${ready.model} · session ${ready.session.slice(0, 8)}`;
+  },
+  shouldResume: () => conversation.is_speaking,
+  onResumed: (message) => conversation.resume(message),
+  onLost: () => conversation.lose(),
+  onMessage: (message) => conversation.receive(message),
+  onAudio: (frame) => conversation.receiveAudio(frame),
+});
+
+const conversation = new Conversation(connection, player, {
+  onOpened(utterance) {
+    transcript.add(utterance);
+    hero.follow(utterance);
+    refresh();
+  },
+  onChanged(utterance) {
+    transcript.update(utterance);
+    hero.update();
+    if (utterance === typed && (!utterance.is_open || utterance.is_text_complete)) typed = null;
+    refresh();
+  },
+  onProblem: (message) => status.showProblem(message),
+});
+
+const composer = new ComposerView(settings, {
+  async onSpeak(pieces, is_interrupting) {
+    if (!(await prepare())) return;
+    if (is_interrupting) await conversation.interrupt();
+    conversation.speak(pieces, settings.mode === "model" ? settings.tokens_per_s : null, openOptions(settings, info));
+  },
+  async onTyped(text) {
+    if (!(await prepare())) return;
+    typed ??= conversation.open(openOptions(settings, info));
+    conversation.append(typed, text);
+  },
+  onPause() {
+    if (typed !== null) conversation.flush(typed);
+  },
+  onTypingEnd() {
+    if (typed !== null) conversation.end(typed);
+    typed = null;
+  },
+  onStop: () => void stop(),
+  onChange: save,
+});
+
+/** Within the user's gesture: sound allowed, connection there. @returns {Promise<boolean>} */
+function prepare() {
+  player.setPrebuffer(settings.prebuffer_ms / 1000);
+  player.unlock();
+  return connection.demand();
+}
+
+async function stop() {
+  composer.forgetTyping();
+  typed = null;
+  const stopped = await conversation.interrupt();
+  if (stopped.length > 0) announcer.say("Stopped.");
+}
+
+function save() {
+  try {
+    localStorage.setItem(STORAGE_KEY, JSON.stringify(settings));
+  } catch {
+    // Storage may be forbidden or full; the settings hold until the page is left.
+  }
+  refresh();
+}
+
+/** What depends on more than one part. */
+function refresh() {
+  const is_speaking = conversation.is_speaking;
+  composer.setState(is_speaking, connection.state.kind === "ready" || connection.state.kind === "resting");
+  document.documentElement.classList.toggle("speaking", is_speaking);
+  if (is_speaking !== was_speaking) announcer.setSpeaking(is_speaking);
+  was_speaking = is_speaking;
+  snippets.show({
+    base_url: document.baseURI,
+    text: composer.text.trim() || "Hello from Antiphon.",
+    model: info?.model.name ?? "",
+    options: openOptions(settings, info),
+    needs_key: connection.needs_key,
+  });
+}
+
+/** @param {number} now_ms */
+function paint(now_ms) {
+  transcript.paint(now_ms);
+  hero.paint();
+  requestAnimationFrame(paint);
+}
+
+// Any first gesture makes the sound card ready, so that it costs nothing at the first word.
+for (const gesture of ["pointerdown", "keydown"]) {
+  document.addEventListener(gesture, () => player.unlock(), { once: true, capture: true });
+}
+
+theme.show();
+connection.start();
+requestAnimationFrame(paint);

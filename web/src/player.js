@@ -1,0 +1,244 @@
+// @ts-check
+/**
+ * The page's loudspeaker: owns the AudioContext and the worklet, and knows which sample is at the listener's ear now.
+ *
+ * Two positions differ by the sound card's delay. *Played* samples have been handed over and cannot be called back: that
+ * is what a barge-in reports. *Heard* samples are leaving the loudspeaker at this moment: that is what lights words up.
+ */
+
+/** @typedef {import("./playback_queue.js").TrackReport} TrackReport */
+/** @typedef {import("./playback_processor.js").ProcessorRequest} ProcessorRequest */
+/** @typedef {import("./playback_processor.js").ProcessorReply} ProcessorReply */
+/** @typedef {{frame: number, tracks: TrackReport[]}} Report */
+
+const POLL_MS = 25;
+/** Enough history for the longest delay of wireless headphones. */
+const REPORTS_KEPT = 64;
+/** A reply that takes longer means the audio thread does not run; the last report is the best answer then. */
+const INTERRUPT_REPLY_MS = 120;
+const MAX_OUTPUT_DELAY_S = 2;
+
+export class Player {
+  /** @type {AudioContext | null} */
+  #context = null;
+  /** @type {AudioWorkletNode | null} */
+  #node = null;
+  /** Requests made before the worklet was there. @type {{request: ProcessorRequest, transfer: Transferable[]}[]} */
+  #early = [];
+  /** @type {Map<string, {source_rate_hz: number, is_over: boolean}>} */
+  #tracks = new Map();
+  /** @type {Report[]} */
+  #reports = [];
+  /** @type {Map<number, (played: Record<string, number>) => void>} */
+  #interrupts = new Map();
+  #next_request = 1;
+  /** @type {ReturnType<typeof setInterval> | null} */
+  #poll = null;
+  #events;
+  #prebuffer_s = 0.06;
+
+  /**
+   * @param {object} events
+   * @param {(report: Report) => void} events.onProgress about 40 times a second while there is something to play
+   * @param {(state: AudioContextState | "unavailable", detail: string) => void} events.onState
+   * @param {(id: string, message: string) => void} events.onFailed
+   */
+  constructor(events) {
+    this.#events = events;
+  }
+
+  /** For utterances opened later. @param {number} prebuffer_s */
+  setPrebuffer(prebuffer_s) {
+    this.#prebuffer_s = prebuffer_s;
+  }
+
+  get output_rate_hz() {
+    return this.#context?.sampleRate ?? null;
+  }
+
+  /** Must be called within a user's gesture: browsers keep a page silent before one. */
+  unlock() {
+    if (this.#context === null) this.#create();
+    const context = this.#context;
+    if (context !== null && context.state !== "running") {
+      context.resume().catch((error) => this.#events.onState("suspended", String(error)));
+    }
+  }
+
+  #create() {
+    let context;
+    try {
+      context = new AudioContext({ latencyHint: "interactive" });
+    } catch (error) {
+      this.#events.onState("unavailable", error instanceof Error ? error.message : String(error));
+      return;
+    }
+    this.#context = context;
+    context.onstatechange = () => this.#events.onState(context.state, "");
+    if (context.audioWorklet === undefined) {
+      // Only secure contexts have it: https, or localhost.
+      this.#events.onState("unavailable", "the browser gives an AudioWorklet only to https pages and localhost");
+      return;
+    }
+    context.audioWorklet.addModule(new URL("./playback_processor.js", import.meta.url)).then(
+      () => this.#connect(context),
+      (error) => this.#events.onState("unavailable", String(error)),
+    );
+  }
+
+  /** @param {AudioContext} context */
+  #connect(context) {
+    const node = new AudioWorkletNode(context, "antiphon-playback", { numberOfInputs: 0, outputChannelCount: [1] });
+    node.port.onmessage = (event) => this.#receive(event.data);
+    node.connect(context.destination);
+    this.#node = node;
+    for (const { request, transfer } of this.#early.splice(0)) node.port.postMessage(request, transfer);
+  }
+
+  /** @param {ProcessorRequest} request @param {Transferable[]} [transfer] */
+  #send(request, transfer = []) {
+    if (this.#node !== null) this.#node.port.postMessage(request, transfer);
+    else this.#early.push({ request, transfer });
+  }
+
+  /** @param {string} id @param {number} source_rate_hz */
+  open(id, source_rate_hz) {
+    this.#tracks.set(id, { source_rate_hz, is_over: false });
+    this.#send({ type: "open", id, source_rate_hz, prebuffer_s: this.#prebuffer_s });
+    if (this.#poll === null) this.#poll = setInterval(() => this.#send({ type: "report" }), POLL_MS);
+  }
+
+  /**
+   * @param {string} id
+   * @param {Float32Array<ArrayBuffer>} samples given away: the caller must not use them afterwards
+   * @param {boolean} is_segment_end
+   * @param {boolean} is_last
+   */
+  push(id, samples, is_segment_end, is_last) {
+    this.#send({ type: "push", id, samples, is_segment_end, is_last }, [samples.buffer]);
+  }
+
+  /** @param {string} id */
+  finish(id) {
+    this.#send({ type: "finish", id });
+  }
+
+  /**
+   * Silence these utterances, with a fade of a few milliseconds.
+   * @param {string[]} ids
+   * @returns {Promise<Record<string, number>>} source samples played of each
+   */
+  async interrupt(ids) {
+    const known = ids.filter((id) => this.#tracks.has(id));
+    const request = this.#next_request;
+    this.#next_request += 1;
+    const answer = new Promise((resolve) => {
+      this.#interrupts.set(request, resolve);
+      setTimeout(() => resolve(null), INTERRUPT_REPLY_MS);
+    });
+    this.#send({ type: "interrupt", ids: known, request });
+    const played = this.#node === null ? null : await answer;
+    this.#interrupts.delete(request);
+    return Object.fromEntries(ids.map((id) => [id, played?.[id] ?? this.#lastReport(id)?.played_samples ?? 0]));
+  }
+
+  /** @param {ProcessorReply} reply */
+  #receive(reply) {
+    switch (reply.type) {
+      case "report":
+        this.#note(reply);
+        break;
+      case "interrupted":
+        this.#interrupts.get(reply.request)?.(reply.played_samples);
+        break;
+      case "failed":
+        this.#events.onFailed(reply.id, reply.message);
+        break;
+    }
+  }
+
+  /** @param {Report} report */
+  #note(report) {
+    this.#reports.push({ frame: report.frame, tracks: report.tracks });
+    if (this.#reports.length > REPORTS_KEPT) this.#reports.shift();
+    for (const { id, state } of report.tracks) {
+      const track = this.#tracks.get(id);
+      if (track !== undefined && state === "ended") track.is_over = true;
+    }
+    this.#events.onProgress(report);
+    const is_idle = report.tracks.length === 0 && [...this.#tracks.values()].every((track) => track.is_over);
+    if (is_idle && this.#poll !== null) {
+      clearInterval(this.#poll);
+      this.#poll = null;
+      this.#reports = [];
+      this.#tracks.clear();
+    }
+  }
+
+  /** @param {string} id */
+  #lastReport(id) {
+    for (let i = this.#reports.length - 1; i >= 0; i -= 1) {
+      const track = this.#reports[i]?.tracks.find((candidate) => candidate.id === id);
+      if (track !== undefined) return track;
+    }
+    return undefined;
+  }
+
+  /** The output clock's position at the loudspeaker now, in frames. */
+  #heardFrame() {
+    const context = this.#context;
+    if (context === null) return 0;
+    const now_s = context.currentTime;
+    const stamp = context.getOutputTimestamp();
+    let heard_s = (stamp.contextTime ?? 0) + (performance.now() - (stamp.performanceTime ?? 0)) / 1000;
+    if (!(stamp.contextTime ?? 0) || heard_s > now_s + 0.05 || heard_s < now_s - MAX_OUTPUT_DELAY_S) {
+      heard_s = now_s - (context.outputLatency || 0);
+    }
+    return heard_s * context.sampleRate;
+  }
+
+  /**
+   * @param {number} frame of the output clock
+   * @returns {number} when it is heard, on `performance.now()`'s clock
+   */
+  heardAtMs(frame) {
+    return performance.now() + ((frame - this.#heardFrame()) / (this.#context?.sampleRate ?? 1)) * 1000;
+  }
+
+  /**
+   * @param {string} id
+   * @returns {number} source samples of the utterance that have left the loudspeaker
+   */
+  heardSamples(id) {
+    const track = this.#tracks.get(id);
+    if (track === undefined) return this.#lastReport(id)?.played_samples ?? 0;
+    const frame = this.#heardFrame();
+    let earlier = null;
+    let later = null;
+    for (let i = this.#reports.length - 1; i >= 0; i -= 1) {
+      const report = /** @type {Report} */ (this.#reports[i]);
+      const entry = report.tracks.find((candidate) => candidate.id === id);
+      if (entry === undefined) continue;
+      if (report.frame <= frame) {
+        earlier = { frame: report.frame, entry };
+        break;
+      }
+      later = { frame: report.frame, entry };
+    }
+    if (earlier === null) {
+      if (later === null) return 0;
+      const start_frame = later.entry.start_frame;
+      if (start_frame === null || frame <= start_frame) return 0;
+      return (later.entry.played_samples * (frame - start_frame)) / Math.max(1, later.frame - start_frame);
+    }
+    const played = earlier.entry.played_samples;
+    if (later !== null) {
+      const start_frame = Math.max(earlier.frame, later.entry.start_frame ?? earlier.frame);
+      const share = Math.max(0, frame - start_frame) / Math.max(1, later.frame - start_frame);
+      return played + (later.entry.played_samples - played) * Math.min(1, share);
+    }
+    if (earlier.entry.state !== "playing") return played;
+    const ahead = ((frame - earlier.frame) * track.source_rate_hz) / (this.#context?.sampleRate ?? 1);
+    return played + Math.min(ahead, earlier.entry.buffered_samples);
+  }
+}
