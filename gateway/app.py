@@ -44,6 +44,12 @@ def version() -> str:
     return importlib.metadata.version("antiphon")
 
 
+def load_engine(config: Config) -> LocalEngine:
+    """Load the model (seconds; blocks) and make its engine, not started yet. Raises ModelLoadError."""
+    model = load_model(config.model.name, checkpoint=config.model.checkpoint, device=config.model.device)
+    return LocalEngine(model, config.engine)
+
+
 def make_service(config: Config, engine: LocalEngine, clock: Callable[[], float] = time.monotonic) -> Service:
     """Wire the parts of a gateway around an engine that has not been started yet."""
     limits, speech = config.limits, config.speech
@@ -202,8 +208,7 @@ def serve(config: Config) -> int:
     logging.basicConfig(level=config.log.level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     listener = bind(config.server.host, config.server.port)
     try:
-        model = load_model(config.model.name, checkpoint=config.model.checkpoint, device=config.model.device)
-        engine = LocalEngine(model, config.engine)
+        engine = load_engine(config)
         service = make_service(config, engine)
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
