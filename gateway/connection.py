@@ -136,17 +136,24 @@ class Connection:
             self._apply(partial(self._dialect.receive, message))
 
     def _apply(self, receive: Callable[[], list[ClientEvent]]) -> None:
-        """Hand a message's events to the session; a ClientError is answered and the session lives on."""
+        """Hand a message's events to the session. A ClientError is answered and the session lives on; the message's
+        other events still count, so that a refused text does not take its turn's end with it."""
         try:
             for event in receive():
-                self._observer.received(event)
-                self._carry_out(self._session.handle(event, self._clock()))
+                self._handle(event)
         except ClientError as error:
             self._refuse(error)
         except Exception:  # the edge of a connection: our fault, not the peer's
             log.exception("%s ! a message could not be handled", self._session.id)
             self._carry_out(self._session.close(ErrorCode.INTERNAL, "internal error", INTERNAL_CLOSE))
         self._changed.set()
+
+    def _handle(self, event: ClientEvent) -> None:
+        self._observer.received(event)
+        try:
+            self._carry_out(self._session.handle(event, self._clock()))
+        except ClientError as error:
+            self._refuse(error)
 
     def _refuse(self, error: ClientError) -> None:
         self._observer.refused(error)

@@ -47,6 +47,10 @@ class WarningCode(StrEnum):
     NOTHING_TO_CANCEL = "nothing_to_cancel"
     PLAYED_CLAMPED = "played_clamped"
     SPEECH_TRUNCATED = "speech_truncated"
+    VOICE_SUBSTITUTED = "voice_substituted"
+    """A vendor's voice name that is not known here: the default voice speaks."""
+    MODEL_SUBSTITUTED = "model_substituted"
+    """A vendor's model name that is not known here: the loaded model speaks."""
 
 
 RETRYABLE = frozenset({ErrorCode.CAPACITY, ErrorCode.QUOTA, ErrorCode.DRAINING, ErrorCode.ENGINE_FAILED})

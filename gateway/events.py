@@ -120,7 +120,19 @@ class Leave:
     """The client wants the connection closed once everything it asked for has been said (vendors' CloseStream kind)."""
 
 
-ClientEvent = OpenUtterance | TextFragment | Flush | EndText | Cancel | Acknowledge | Configure | Resume | Ping | Leave
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A dialect's own warning about what it was asked for (a vendor's name that it replaced); answered by `Warned`."""
+
+    code: WarningCode
+    message: str
+    utterance: str | None = None
+    detail: str | None = None
+
+
+ClientEvent = (
+    OpenUtterance | TextFragment | Flush | EndText | Cancel | Acknowledge | Configure | Resume | Ping | Leave | Remark
+)
 
 
 # ---- server → client -------------------------------------------------------------------------------------------------
@@ -186,6 +198,8 @@ class Word:
     end_char: int
     start_sample: int
     end_sample: int
+    closing: str = ""
+    """The closing punctuation that stands directly behind the word in the input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +267,8 @@ class Failed:
     is_retryable: bool = False
     retry_after_s: float | None = None
     is_fatal: bool = False
+    ends_utterance: bool = False
+    """Nothing follows for `utterance`, no `Done` either: it was refused when it was opened, or is over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,7 @@ class Ledger:
                 word.end_char,
                 self._samples.to_output(word.start_sample),
                 self._samples.to_output(word.end_sample),
+                _closing_run(text, word.end_char),
             )
             for word in words
         )
@@ -179,6 +180,14 @@ class Ledger:
         while place < len(text) and (text[place].isspace() or _closes(text[place])):
             place += 1
         return place
+
+
+def _closing_run(text: str, start: int) -> str:
+    """The closing punctuation that stands at `start`, up to the first other character."""
+    end = start
+    while end < len(text) and _closes(text[end]):
+        end += 1
+    return text[start:end]
 
 
 def _closes(character: str) -> bool:

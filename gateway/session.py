@@ -42,6 +42,7 @@ from gateway.events import (
     Pong,
     Ready,
     ReleaseSpeech,
+    Remark,
     Resume,
     ServerEvent,
     TextFragment,
@@ -201,6 +202,9 @@ class Session:
                 case Leave():
                     self._leaving = "at_client_wish"
                     return self._leave_when_idle()
+                case Remark():
+                    self._remark(event)
+                    return []
         except ClientError as error:
             utterance_id = getattr(event, "utterance", None)
             if error.utterance is None and isinstance(utterance_id, str):
@@ -210,12 +214,26 @@ class Session:
     def refuse(self, error: ClientError) -> None:
         """Put a ClientError on the wire, behind the utterance's own queued audio if it has any."""
         self.errors[error.code] += 1
-        failed = Failed(error.code, error.message, error.utterance, error.is_retryable, error.retry_after_s)
         utterance = self._live(error.utterance) if error.utterance is not None else None
+        failed = Failed(
+            error.code,
+            error.message,
+            error.utterance,
+            error.is_retryable,
+            error.retry_after_s,
+            ends_utterance=error.utterance is not None and utterance is None,
+        )
         if utterance is None:
             self._urgent.append(failed)
         else:
             utterance.outbox.put_event(failed)
+
+    def _remark(self, event: Remark) -> None:
+        utterance = self._live(event.utterance) if event.utterance is not None else None
+        if utterance is None:
+            self._urgent.append(Warned(event.code, event.message, event.utterance, event.detail))
+        else:
+            utterance.warn(event.code, event.message, event.detail)
 
     def _live(self, utterance_id: str) -> Utterance | None:
         utterance = self._utterances.get(utterance_id)
