@@ -1,4 +1,4 @@
-"""Where and of what a result was measured: the machine line and the revision that every benchmark puts into its output."""
+"""Where and of what a result was measured: the machine and the revision that every benchmark states."""
 
 from __future__ import annotations
 

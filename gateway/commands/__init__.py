@@ -1,0 +1,1 @@
+"""What the commands of `antiphon` do; `gateway/cli.py` reads their arguments."""

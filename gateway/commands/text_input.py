@@ -1,0 +1,56 @@
+"""Text of a command: standard input as it comes, with characters that a pipe has cut put together again."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import threading
+from collections.abc import AsyncIterator
+from typing import Final
+
+from gateway.commands.outcome import CommandError
+
+READ_BYTES: Final = 65536
+MAX_WAITING_READS: Final = 4
+
+
+async def read_text(descriptor: int) -> AsyncIterator[str]:
+    """UTF-8 text of a file descriptor, piece by piece, as soon as it can be read. CommandError if it is not UTF-8.
+
+    A blocking read cannot be cancelled, so a daemon thread reads; it ends with the input or with the process.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    offset = 0
+    waiting: asyncio.Queue[bytes] = asyncio.Queue(MAX_WAITING_READS)
+    loop = asyncio.get_running_loop()
+    thread = threading.Thread(target=_read_into, args=(descriptor, waiting, loop), name="text input", daemon=True)
+    thread.start()
+    while True:
+        read = await waiting.get()
+        try:
+            text = decoder.decode(read, final=not read)
+        except UnicodeDecodeError as error:
+            raise CommandError(f"the input is not UTF-8: byte {offset + error.start:,} is {error.reason}") from error
+        offset += len(read)
+        if text:
+            yield text
+        if not read:
+            return
+
+
+def _read_into(descriptor: int, waiting: asyncio.Queue[bytes], loop: asyncio.AbstractEventLoop) -> None:
+    """In the thread: at most `MAX_WAITING_READS` reads ahead; an empty one says that the input has ended."""
+    is_open = True
+    while is_open:
+        try:
+            read = os.read(descriptor, READ_BYTES)
+        except OSError:
+            read = b""
+        is_open = bool(read)
+        putting = waiting.put(read)
+        try:
+            asyncio.run_coroutine_threadsafe(putting, loop).result()
+        except (RuntimeError, asyncio.CancelledError):  # the loop is gone: nobody wants the rest
+            putting.close()
+            return
