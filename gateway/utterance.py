@@ -90,6 +90,7 @@ class Utterance:
     _joiner: ScalarJoiner = field(default_factory=ScalarJoiner)
     _flushes: list[_PendingFlush] = field(default_factory=list)
     _warned: set[tuple[WarningCode, str | None]] = field(default_factory=set)
+    _unspoken: list[Segment] = field(default_factory=list)
     _segments_fed: int = 0
     _segments_ended: int = 0
     _has_started: bool = False
@@ -155,6 +156,7 @@ class Utterance:
         return self.ledger.chars
 
     def _segments(self, released: list[Released]) -> list[Segment]:
+        """The segments to feed. Those before the first speakable one wait for it: alone they would make no speech."""
         segments: list[Segment] = []
         for item in released:
             if isinstance(item, TextNotice):
@@ -163,7 +165,10 @@ class Utterance:
             for control in item.controls:
                 self._check_tag(control.name)
             self.ledger.fed(item)
-            segments.append(item)
+            self._unspoken.append(item)
+            if self._segments_fed or segments or any(character.isalnum() for character in item.text):
+                segments += self._unspoken
+                self._unspoken.clear()
         self._segments_fed += len(segments)
         return segments
 

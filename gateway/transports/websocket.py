@@ -56,6 +56,11 @@ class FlowControlledProtocol(WebSocketsSansIOProtocol):
         if scope is not None:
             scope["extensions"][FLOW_EXTENSION] = self
 
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True  # refused, and said so: uvicorn would log an error and answer 500 as well
+
     async def drained(self) -> None:
         await self.writable.wait()
         if self.transport.is_closing():
