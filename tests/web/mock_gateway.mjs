@@ -70,8 +70,21 @@ function wordSamples(word) {
   return Math.round((0.12 + 0.035 * Math.min(12, Array.from(word).length)) * RATE_HZ);
 }
 
+/** @type {Map<string, Int16Array>} */
+const TONES = new Map();
+
 /** One word's sound: a tone with soft edges. @param {string} word @param {number} index @returns {Int16Array} */
-export function tone(word, index) {
+function tone(word, index) {
+  const key = `${wordSamples(word)} ${index % SCALE.length}`;
+  const known = TONES.get(key);
+  if (known !== undefined) return known;
+  const made = makeTone(word, index);
+  TONES.set(key, made);
+  return made;
+}
+
+/** @param {string} word @param {number} index @returns {Int16Array} */
+function makeTone(word, index) {
   const samples = wordSamples(word);
   const pitch_hz = 220 * 2 ** (/** @type {number} */ (SCALE[index % SCALE.length]) / 12);
   return Int16Array.from({ length: samples }, (_, i) => {
@@ -340,13 +353,13 @@ export class MockGateway {
   /** @param {import("node:http").IncomingMessage} request @returns {[number, Record<string, unknown>] | null} */
   refusal(request) {
     const { key, is_full, is_draining } = this.behaviour;
-    if (is_full === true) return [503, { error: { code: "capacity", message: "All 4 voices are in use.", retry_after_s: 30 } }];
-    if (is_draining === true) return [503, { error: { code: "draining", message: "", retry_after_s: 30 } }];
+    if (is_full === true) return [503, { type: "error", code: "capacity", message: "All 4 voices are in use.", retryable: true, retry_after_s: 30 }];
+    if (is_draining === true) return [503, { type: "error", code: "draining", message: "", retryable: true, retry_after_s: 30 }];
     const url = new URL(request.url ?? "/", "http://mock");
     const shown = request.headers.authorization?.replace("Bearer ", "") ?? url.searchParams.get("token");
     if (key === undefined || shown === key || shown === `short-lived-${key}`) return null;
-    if (shown === null) return [401, { error: { code: "unauthorized", message: "This server needs a key." } }];
-    return [403, { error: { code: "forbidden", message: "This key is not known here." } }];
+    if (shown === null) return [401, { type: "error", code: "bad_value", message: "This server needs a key." }];
+    return [403, { type: "error", code: "bad_value", message: "This key is not known here." }];
   }
 
   /** @param {import("node:http").IncomingMessage} request @param {import("node:http").ServerResponse} response */

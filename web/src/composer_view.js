@@ -123,6 +123,12 @@ export class ComposerView {
   }
 
   /** @param {string} text */
+  sayAgain(text) {
+    if (!this.#can_speak) return;
+    this.#actions.onSpeak(this.#settings.mode === "model" ? modelTokens(text) : [text], this.#is_speaking);
+  }
+
+  /** @param {string} text */
   #fill(text) {
     this.forgetTyping();
     this.#text.value = text;
@@ -161,7 +167,11 @@ export class ComposerView {
     const text = this.#text.value;
     if (text.trim() === "") return;
     this.#actions.onSpeak(this.#settings.mode === "model" ? modelTokens(text) : [text], is_interrupting);
-    this.#text.select();
+    this.#text.value = "";
+    this.#showMode();
+    // On a phone the keyboard would cover what is being said.
+    if (matchMedia("(pointer: coarse)").matches) this.#text.blur();
+    this.#actions.onChange();
   }
 
   #typed() {

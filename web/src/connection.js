@@ -11,7 +11,7 @@ import { SUBPROTOCOL, decodeAudio, decodeMessage, encodeMessage } from "./native
  * @typedef {{kind: "connecting"}
  *   | {kind: "ready"}
  *   | {kind: "resting"}
- *   | {kind: "waiting", reason: "full" | "draining" | "away", detail: string, retry_at_ms: number}
+ *   | {kind: "waiting", reason: "full" | "draining" | "starting" | "away", detail: string, retry_at_ms: number}
  *   | {kind: "locked", reason: "needed" | "refused", detail: string}} ConnectionState
  * resting: the server closed an idle connection; the next use opens it again
  */
@@ -29,13 +29,14 @@ const READY_TIMEOUT_MS = 10_000;
 const HEARTBEAT_MS = 15_000;
 const RESUME_MS = 30_000;
 const CLOSE_GOING_AWAY = 1001;
+const CLOSE_ABNORMAL = 1006;
 const CLOSE_POLICY = 1008;
 const CLOSE_TRY_LATER = 1013;
 
 /** Why a connection could not be had, before its words for people. */
 class Refusal extends Error {
   /**
-   * @param {"full" | "draining" | "away" | "needed" | "refused"} reason
+   * @param {"full" | "draining" | "starting" | "away" | "needed" | "refused"} reason
    * @param {string} detail
    * @param {number} [retry_after_s]
    */
@@ -65,6 +66,8 @@ export class Connection {
   /** @type {string | null} */
   #resume_token = null;
   #last_seq = 0;
+  /** The session to fall back on while a kept one is asked for. @type {import("./native_codec.js").ReadyMessage | null} */
+  #fresh = null;
   /** @type {((is_ready: boolean) => void)[]} */
   #waiters = [];
   /** @type {ConnectionState} */
@@ -174,11 +177,9 @@ export class Connection {
     } catch {
       body = {};
     }
-    const error = typeof body.error === "object" && body.error !== null ? body.error : body;
-    const message = typeof error.message === "string" ? error.message : "";
-    const header = Number(response.headers.get("Retry-After") ?? Number.NaN);
-    const retry_after_s = Number.isFinite(error.retry_after_s) ? error.retry_after_s : header;
-    const wait = Number.isFinite(retry_after_s) ? retry_after_s : undefined;
+    const message = typeof body.message === "string" ? body.message : "";
+    const seconds = Number(body.retry_after_s ?? response.headers.get("Retry-After") ?? Number.NaN);
+    const wait = Number.isFinite(seconds) ? seconds : undefined;
     switch (response.status) {
       case 401:
       case 403:
@@ -186,7 +187,9 @@ export class Connection {
       case 429:
         return new Refusal("full", message, wait);
       case 503:
-        return new Refusal(error.code === "draining" ? "draining" : "full", message, wait);
+        if (body.code === "draining" || body.status === "draining") return new Refusal("draining", message, wait);
+        if (body.status === "starting") return new Refusal("starting", message, wait);
+        return new Refusal(body.status === "failed" ? "away" : "full", message, wait);
       default:
         return new Refusal("away", message || `The server answered with status ${response.status}.`, wait);
     }
@@ -232,30 +235,24 @@ export class Connection {
 
   /** @param {import("./native_codec.js").ReadyMessage} ready */
   #establish(ready) {
-    const token = this.#resume_token;
-    const last_seq = this.#last_seq;
-    this.#resume_token = ready.resume_token;
-    this.#last_seq = 0;
     this.#is_pong_due = false;
     this.#heartbeat = setInterval(() => this.#beat(), HEARTBEAT_MS);
     this.#enter({ kind: "ready" });
-    if (token !== null && this.#events.shouldResume()) {
-      this.#resume_token = token;
-      this.#last_seq = last_seq;
-      this.send({ type: "resume", resume_token: token, last_seq });
-      this.#resume_unless_refused = ready;
+    if (this.#resume_token !== null && this.#events.shouldResume()) {
+      this.#fresh = ready;
+      this.send({ type: "resume", resume_token: this.#resume_token, last_seq: this.#last_seq });
       return;
     }
+    this.#last_seq = 0;
+    this.#events.onLost();
     this.#begin(ready);
   }
 
-  /** The fresh session to fall back on while a kept one is asked for. @type {import("./native_codec.js").ReadyMessage | null} */
-  #resume_unless_refused = null;
 
   /** @param {import("./native_codec.js").ReadyMessage} ready */
   #begin(ready) {
-    this.#resume_token = ready.resume_token;
     const resume_ms = Math.min(RESUME_MS, ready.limits.resume_ms);
+    this.#resume_token = resume_ms > 0 ? ready.resume_token : null;
     if (resume_ms > 0) this.send({ type: "config", resume_ms });
     this.#events.onReady(ready);
   }
@@ -265,14 +262,14 @@ export class Connection {
     if (message.type === "pong") {
       this.#is_pong_due = false;
     } else if (message.type === "resumed") {
-      this.#resume_unless_refused = null;
+      this.#fresh = null;
       this.#events.onResumed(message);
       return;
     } else if (message.type === "error" && message.utterance === undefined) {
       this.#last_error = message;
-      const fresh = this.#resume_unless_refused;
+      const fresh = this.#fresh;
       if (fresh !== null && (message.code === "resume_unknown" || message.code === "resume_gap")) {
-        this.#resume_unless_refused = null;
+        this.#fresh = null;
         this.#last_seq = message.seq ?? 0;
         this.#events.onLost();
         this.#begin(fresh);
@@ -316,18 +313,21 @@ export class Connection {
   }
 
   /**
-   * A browser does not say why a WebSocket was refused: ask the same question by plain HTTP.
+   * A browser does not say why a WebSocket was refused: ask the same questions by plain HTTP.
    * @param {CloseEvent} event
    * @returns {Promise<Refusal>}
    */
   async #explainFailure(event) {
-    if (event.code !== 1006) return this.#refusalOfClose(event);
-    try {
-      await this.#fetchJson("ready", {});
-    } catch (error) {
-      if (error instanceof Refusal) return error;
+    if (event.code !== CLOSE_ABNORMAL) return this.#refusalOfClose(event);
+    for (const path of ["ready", "antiphon/v1/speak"]) {
+      try {
+        await this.#fetchJson(path, {});
+      } catch (error) {
+        // Its answer to a plain request on the socket's path may only say that it is no plain path.
+        if (error instanceof Refusal && (path === "ready" || error.reason !== "away")) return error;
+      }
     }
-    return new Refusal("away", "The server does not take the connection.");
+    return new Refusal("away", "The server answers, but does not take a WebSocket: a proxy may be in the way.");
   }
 
   /** @param {Refusal} refusal */

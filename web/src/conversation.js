@@ -15,6 +15,9 @@ const ACK_EVERY_MS = 200;
 /** Audio kept for saving, over all utterances; the oldest goes first. */
 const KEPT_AUDIO_S = 600;
 
+/** States in which text, audio and progress still count. @type {readonly string[]} */
+const LIVE = ["waiting", "speaking"];
+
 /** A stream of text pieces at an even pace; `null` rate: all at once. */
 class Pacer {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -58,10 +61,10 @@ export class Conversation {
   #by_number = new Map();
   /** @type {Map<string, Pacer>} */
   #pacers = new Map();
-  /** @type {Map<string, OpenOptions>} */
-  #options = new Map();
   /** @type {Map<string, number>} */
   #acked_ms = new Map();
+  /** Longest input of an utterance, as the server announced it. */
+  #max_chars = Number.POSITIVE_INFINITY;
   #next_id = 1;
   #id_prefix = Math.floor(Math.random() * 0x7fffffff).toString(36);
 
@@ -97,7 +100,6 @@ export class Conversation {
     this.#next_id += 1;
     const utterance = new Utterance({ id, voice: options.voice ?? "", is_queued: this.is_speaking });
     this.#utterances.set(id, utterance);
-    this.#options.set(id, options);
     this.#connection.send({ type: "open", utterance: id, ...options });
     this.#events.onOpened(utterance);
     return utterance;
@@ -120,9 +122,23 @@ export class Conversation {
     return utterance;
   }
 
+  /** @param {import("./native_codec.js").ReadyMessage} ready */
+  begin(ready) {
+    this.#max_chars = ready.limits.utterance_chars;
+  }
+
   /** @param {Utterance} utterance @param {string} text */
   append(utterance, text) {
-    if (text === "" || utterance.is_text_complete || !["waiting", "speaking"].includes(utterance.state)) return;
+    if (text === "" || utterance.is_text_complete || !LIVE.includes(utterance.state)) return;
+    const chars = utterance.code_points.length + Array.from(text).length;
+    if (chars > this.#max_chars) {
+      // The server would refuse it whole; what came before is spoken to its end.
+      const [given, limit] = [chars, this.#max_chars].map((count) => count.toLocaleString("en"));
+      utterance.notes.add(`The text is ${given} characters, at most ${limit} are spoken.`);
+      this.#pacers.get(utterance.id)?.stop();
+      this.end(utterance);
+      return;
+    }
     utterance.append(text, performance.now());
     this.#connection.send({ type: "text", utterance: utterance.id, text });
     this.#events.onChanged(utterance);
@@ -155,7 +171,8 @@ export class Conversation {
       utterance.ended_at_ms = performance.now();
       const played_ms = Math.round(utterance.played_ms * 1000) / 1000;
       utterance.freeze(played_ms);
-      if (!this.#connection.send({ type: "cancel", utterance: utterance.id, played_ms })) this.#fail(utterance, "");
+      // Without a connection it is said when the session is taken up again, or nobody is left to be told.
+      this.#connection.send({ type: "cancel", utterance: utterance.id, played_ms });
       this.#events.onChanged(utterance);
     }
     return stopped;
@@ -186,7 +203,7 @@ export class Conversation {
         utterance.is_text_complete = true;
         this.#pacers.get(utterance.id)?.stop();
         if (message.reason === "error") {
-          this.#fail(utterance, utterance.failure);
+          this.#cutShort(utterance, utterance.failure || "The server could not speak it.");
         } else if (utterance.received_samples === 0 && utterance.enter("finished")) {
           utterance.ended_at_ms = performance.now();
         } else {
@@ -201,16 +218,12 @@ export class Conversation {
         utterance.enter("interrupted");
         break;
       case "warning":
-        utterance.notes.add(message.message);
+        if (message.code === "nothing_to_cancel") utterance.enter("interrupted");
+        else utterance.notes.add(message.message);
         break;
       case "error":
-        if (message.code === "utterance_ended" || message.code === "unknown_utterance") {
-          if (utterance.state === "stopping") this.#fail(utterance, message.message);
-          break;
-        }
-        utterance.failure = message.message;
-        if (utterance.received_samples === 0) this.#fail(utterance, message.message);
-        else utterance.notes.add(message.message);
+        if (utterance.state === "stopping") utterance.enter("interrupted");
+        else this.#cutShort(utterance, message.message);
         break;
       default:
         return;
@@ -221,12 +234,12 @@ export class Conversation {
   /** @param {import("./native_codec.js").AudioFrame} frame */
   receiveAudio(frame) {
     const utterance = this.#by_number.get(frame.number);
-    if (utterance === undefined || !["waiting", "speaking"].includes(utterance.state)) return;
+    if (utterance === undefined || !LIVE.includes(utterance.state)) return;
     try {
       const samples = utterance.receiveAudio(frame, performance.now());
       this.#player.push(utterance.id, samples.slice(), frame.is_segment_end, frame.is_last);
     } catch (error) {
-      this.#fail(utterance, error instanceof Error ? error.message : String(error));
+      this.#cutShort(utterance, error instanceof Error ? error.message : String(error));
       this.#events.onChanged(utterance);
     }
     this.#forgetOldAudio();
@@ -245,9 +258,11 @@ export class Conversation {
     const now_ms = performance.now();
     for (const track of report.tracks) {
       const utterance = this.#utterances.get(track.id);
-      if (utterance === undefined || !["waiting", "speaking"].includes(utterance.state)) continue;
+      if (utterance === undefined || !LIVE.includes(utterance.state)) continue;
       if (track.start_frame !== null && utterance.enter("speaking")) {
-        utterance.first_sound_at_ms = this.#player.heardAtMs(track.start_frame);
+        // No sound comes before its packet; a sound card that starts up in bursts may make it seem so.
+        const heard_at_ms = this.#player.heardAtMs(track.start_frame);
+        utterance.first_sound_at_ms = Math.max(heard_at_ms, utterance.first_frame_at_ms ?? heard_at_ms);
         this.#events.onChanged(utterance);
       }
       utterance.noteProgress(now_ms, track.played_samples);
@@ -256,11 +271,16 @@ export class Conversation {
       }
       const is_over = track.state === "ended";
       this.#acknowledge(utterance, is_over);
-      if (is_over && utterance.enter("finished")) {
-        utterance.ended_at_ms = now_ms;
-        this.#events.onChanged(utterance);
-      }
+      if (is_over) this.#playedOut(utterance, now_ms);
     }
+  }
+
+  /** @param {Utterance} utterance @param {number} now_ms */
+  #playedOut(utterance, now_ms) {
+    if (utterance.failure === "") utterance.enter("finished");
+    else this.#fail(utterance);
+    utterance.ended_at_ms = now_ms;
+    this.#events.onChanged(utterance);
   }
 
   /** @param {Utterance} utterance @param {boolean} is_over */
@@ -279,8 +299,7 @@ export class Conversation {
     for (const utterance of this.utterances.filter((candidate) => candidate.is_open)) {
       const entry = kept.get(utterance.id);
       if (entry === undefined) {
-        if (utterance.is_audio_complete) continue;
-        this.#fail(utterance, "The server no longer knew it after the connection was lost.");
+        if (!utterance.is_audio_complete) this.#cutShort(utterance, "The server no longer knew it after the connection was lost.");
         continue;
       }
       const missing = utterance.code_points.slice(entry.received_chars).join("");
@@ -292,23 +311,29 @@ export class Conversation {
     }
   }
 
-  /** The session is gone; what had arrived is still played. */
+  /** The session is gone. */
   lose() {
     this.#by_number.clear();
-    for (const utterance of this.utterances.filter((candidate) => candidate.is_open && !candidate.is_audio_complete)) {
-      this.#fail(utterance, "The connection was lost before all of it had arrived.");
+    for (const utterance of this.utterances.filter((candidate) => candidate.is_open)) {
+      if (utterance.state === "stopping") utterance.enter("interrupted");
+      else if (!utterance.is_audio_complete) this.#cutShort(utterance, "The connection was lost before all of it had arrived.");
       this.#events.onChanged(utterance);
     }
   }
 
-  /** @param {Utterance} utterance @param {string} why */
-  #fail(utterance, why) {
+  /** Nothing more will come of it; what has come is still played. @param {Utterance} utterance @param {string} why */
+  #cutShort(utterance, why) {
     this.#pacers.get(utterance.id)?.stop();
     utterance.is_text_complete = true;
+    utterance.failure ||= why;
+    if (utterance.received_samples === 0) this.#fail(utterance);
+    else this.#player.finish(utterance.id);
+  }
+
+  /** @param {Utterance} utterance */
+  #fail(utterance) {
     if (!utterance.enter("failed")) return;
-    utterance.failure = why;
     utterance.ended_at_ms = performance.now();
-    this.#player.finish(utterance.id);
-    if (utterance.spoken_chars === null) utterance.freeze(utterance.played_ms);
+    utterance.freeze(utterance.played_ms);
   }
 }

@@ -43,7 +43,10 @@ const status = new StatusView({
   onKey: (key) => connection.useKey(key),
 });
 const hero = new HeroView();
-const transcript = new TranscriptView((utterance) => player.heardSamples(utterance.id));
+const transcript = new TranscriptView({
+  heardSamples: (utterance) => player.heardSamples(utterance.id),
+  onAgain: (text) => composer.sayAgain(text),
+});
 const theme = new ThemeView(settings, save);
 const palette = new PaletteView(byId("palette", HTMLElement), byId("tags-legend", HTMLElement), (tag) => composer.insertTag(tag));
 const settings_view = new SettingsView(byId("settings", HTMLFormElement), settings, save);
@@ -68,6 +71,7 @@ const connection = new Connection(document.baseURI, {
     refresh();
   },
   onReady(ready) {
+    conversation.begin(ready);
     if (info !== null) settings_view.show(info, ready.formats, ready.sample_rate_hz);
     byId("colophon", HTMLElement).textContent = `Antiphon ${ready.version} · model ${ready.model} · session ${ready.session.slice(0, 8)}`;
   },
@@ -147,7 +151,7 @@ function refresh() {
   was_speaking = is_speaking;
   snippets.show({
     base_url: document.baseURI,
-    text: composer.text.trim() || "Hello from Antiphon.",
+    text: composer.text.trim() || conversation.utterances.at(-1)?.text || "Hello from Antiphon.",
     model: info?.model.name ?? "",
     options: openOptions(settings, info),
     needs_key: connection.needs_key,

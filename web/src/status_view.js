@@ -7,7 +7,7 @@ import { byId } from "./dom.js";
 
 const PROBLEM_SHOWN_MS = 8000;
 
-/** @type {Readonly<Record<"full" | "draining" | "away", {short: string, title: string, about: string}>>} */
+/** @type {Readonly<Record<"full" | "draining" | "starting" | "away", {short: string, title: string, about: string}>>} */
 const WAITING = Object.freeze({
   full: {
     short: "Server full",
@@ -18,6 +18,11 @@ const WAITING = Object.freeze({
     short: "Server restarting",
     title: "The server is going down for a restart",
     about: "It takes no new speech until it is back.",
+  },
+  starting: {
+    short: "Server starting",
+    title: "The server is starting",
+    about: "Its voice is not ready yet.",
   },
   away: {
     short: "No connection",

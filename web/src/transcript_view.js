@@ -6,25 +6,33 @@ import { UtteranceCard } from "./utterance_card.js";
 
 /** @typedef {import("./utterance.js").Utterance} Utterance */
 
+/** Where the text box and the transcript do not fit on the screen together. */
+const NARROW = "(max-width: 40rem)";
+
 export class TranscriptView {
   #list = byId("utterances", HTMLElement);
   #empty = byId("transcript-empty", HTMLElement);
   /** @type {Map<Utterance, UtteranceCard>} */
   #cards = new Map();
-  #heardSamples;
+  #actions;
 
-  /** @param {(utterance: Utterance) => number} heardSamples samples at the listener's ear */
-  constructor(heardSamples) {
-    this.#heardSamples = heardSamples;
+  /**
+   * @param {object} actions
+   * @param {(utterance: Utterance) => number} actions.heardSamples samples at the listener's ear
+   * @param {(text: string) => void} actions.onAgain
+   */
+  constructor(actions) {
+    this.#actions = actions;
     new ResizeObserver(() => this.#cards.forEach((card) => card.redraw())).observe(this.#list);
   }
 
   /** @param {Utterance} utterance */
   add(utterance) {
-    const card = new UtteranceCard(utterance);
+    const card = new UtteranceCard(utterance, this.#actions.onAgain);
     this.#cards.set(utterance, card);
     this.#empty.hidden = true;
     this.#list.prepend(card.element);
+    if (matchMedia(NARROW).matches) card.element.scrollIntoView({ block: "center" });
   }
 
   /** @param {Utterance} utterance */
@@ -36,7 +44,7 @@ export class TranscriptView {
   paint(now_ms) {
     for (const [utterance, card] of this.#cards) {
       if (card.is_settled) continue;
-      const heard_ms = utterance.sample_rate_hz === 0 ? 0 : (this.#heardSamples(utterance) * 1000) / utterance.sample_rate_hz;
+      const heard_ms = utterance.sample_rate_hz === 0 ? 0 : (this.#actions.heardSamples(utterance) * 1000) / utterance.sample_rate_hz;
       card.paint(heard_ms, now_ms);
     }
   }

@@ -54,6 +54,7 @@ export class UtteranceCard {
   #facts = element("span", { class: "facts" });
   #notes = element("ul", { class: "notes", hidden: true });
   #save;
+  #again;
   #timeline;
   /** @type {HTMLElement[]} */
   #words = [];
@@ -64,16 +65,21 @@ export class UtteranceCard {
   #painted_at_ms = 0;
   element;
 
-  /** @param {Utterance} utterance */
-  constructor(utterance) {
+  /** @param {Utterance} utterance @param {(text: string) => void} onAgain */
+  constructor(utterance, onAgain) {
     this.#utterance = utterance;
     this.#timeline = new TimelineView(utterance);
     this.#save = element("button", { type: "button", class: "quiet small", onclick: () => this.#download() }, "Save WAV");
+    this.#again = element(
+      "button",
+      { type: "button", class: "quiet small", onclick: () => onAgain(utterance.text) },
+      "Say again",
+    );
     this.#text.append(this.#tail);
     this.element = element(
       "li",
       { class: "utterance", "data-state": utterance.state },
-      element("div", { class: "utterance-head" }, this.#state, this.#facts, this.#save),
+      element("div", { class: "utterance-head" }, this.#state, this.#facts, element("div", { class: "utterance-actions" }, this.#again, this.#save)),
       this.#text,
       this.#notes,
       this.#timeline.element,
@@ -90,7 +96,8 @@ export class UtteranceCard {
     const utterance = this.#utterance;
     this.element.dataset.state = utterance.state;
     this.#state.textContent = STATE_WORDS[utterance.state];
-    this.#save.disabled = utterance.chunks.length === 0 || utterance.is_open;
+    this.#again.hidden = utterance.is_open;
+    this.#save.hidden = utterance.chunks.length === 0 || utterance.is_open;
     this.#updateNotes();
     this.#updateFacts();
     if (utterance.spoken_chars !== null) this.#strike(utterance.spoken_chars);
