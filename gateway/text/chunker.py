@@ -14,7 +14,7 @@ from engine.speech import Boundary, Control, Pronunciation, Segment, Span
 from gateway.text.endings import BreakKind, Ending, ending_of, is_phrase_start, may_cut_between, settle
 from gateway.text.scripts import CLOSERS, DENSE, DENSE_CHARS, OPENING_TO_CLOSING, UNSPACED, script_of
 from gateway.text.settings import TextSettings
-from gateway.text.sink import Gap
+from gateway.text.sink import Gap, TextNotice
 from gateway.text.vocabulary import Effect
 
 Segmentation = Literal["auto", "manual"]
@@ -29,6 +29,10 @@ _ADDED_MARKS: Final[dict[str, str]] = {
     "Lao": "",
     "Tibetan": "",
 }
+_SPACED_MARKS: Final = frozenset("—–-+=<>&*/%@×÷±≤≥≠≈")
+"""Marks that stand between words; all others belong to the word before."""
+_SPACE_IS_CLAUSE: Final = frozenset({"Thai", "Lao", "Khmer", "Myanmar"})
+_PHRASE_SPACE: Final = Ending("clause", "letter", "number")
 _NEEDS_NO_MARK: Final = frozenset(".!?…,;:—–-")
 
 
@@ -76,18 +80,21 @@ class Chunker:
         self._ending: Ending | None = None
         self._ending_since_s = 0.0
         self._sentence_since_s: float | None = None
+        self._line: tuple[int, int] | None = None
         self._nesting: list[str] = []
         self._nested_size = 0
         self._start = 0
         self._end = 0
         self._count = 0
         self._tried = 0
-        self._ready: list[Segment] = []
+        self._ready: list[Segment | TextNotice] = []
 
     # ---- what the normaliser says
 
     def begin(self, char: str) -> None:
         """A word begins; `char` is its first letter or digit."""
+        if self._line is not None:
+            self._begin_line(char)
         ending = self._ending
         if ending is not None and ending.needs != "word":
             self._settle(char)
@@ -99,13 +106,14 @@ class Chunker:
                 self._append(text, starts, ends, None)
                 return
             self._settle(text.lstrip("\"'“‘«([{*_") or text)
+        self._line = None
         self._append(text, starts, ends, phonemes)
         if text[-1].isalpha():
             pass
         elif self._words:
-            self._ending = ending_of(text, self._language)
+            self._ending = ending_of(self._words[-1].text, self._language)
             self._ending_since_s = self.now_s
-        if not self._is_manual:
+        if self._words and not self._is_manual:
             self._bound()
 
     def gap(self, kind: Gap, start: int, end: int) -> None:
@@ -117,17 +125,21 @@ class Chunker:
                 self._offer("sentence", is_paragraph=kind == "paragraph")
         elif self._ending is not None and self._ending.needs == "gap":
             self._settle(None)
+        elif self._words and self._gap is None and self._ending is None:
+            if kind == "line":
+                self._line = (start, end)
+            elif not self._words[-1].text.isascii() and script_of(self._words[-1].text[-1]) in _SPACE_IS_CLAUSE:
+                self._ending = _PHRASE_SPACE
+                self._ending_since_s = self.now_s
         if self._gap is None and self._words:
             self._gap = (start, end)
-
-    def phrase(self) -> None:
-        """A clause ends here by the layout alone: the end of a verse, a space in Thai."""
-        if self._words and self._ending is None:
-            self._offer("clause")
 
     def control(self, effect: Effect, span: Span) -> None:
         self._end = max(self._end, span.end)
         self._controls.append((len(self._words), effect, span))
+
+    def notice(self, notice: TextNotice) -> None:
+        self._ready.append(notice)
 
     def cover(self, end: int) -> None:
         """The input up to `end` has been read."""
@@ -135,7 +147,7 @@ class Chunker:
 
     # ---- what the owner calls
 
-    def take(self) -> list[Segment]:
+    def take(self) -> list[Segment | TextNotice]:
         ready, self._ready = self._ready, []
         return ready
 
@@ -196,8 +208,17 @@ class Chunker:
     def _append(self, text: str, starts: list[int], ends: list[int], phonemes: str | None) -> None:
         is_bare = phonemes is None and not any(char.isalnum() for char in text)
         self._end = max(self._end, ends[-1])
-        if is_bare and not self._words and not any(char in OPENING_TO_CLOSING for char in text):
+        is_opening = is_bare and any(char in OPENING_TO_CLOSING or char == '"' for char in text)
+        if is_bare and not self._words and not is_opening:
             return
+        if is_bare and not is_opening and text[0] not in _SPACED_MARKS:
+            self._gap = None
+            last = self._words[-1]
+            if last.phonemes is None:
+                last.text += text
+                last.starts += starts
+                last.ends += ends
+                return
         size = len(text)
         if not text.isascii() and script_of(text[0]) in DENSE:
             size *= DENSE_CHARS
@@ -224,6 +245,14 @@ class Chunker:
             del self._nesting[0]
         if not self._nesting:
             self._nested_size = 0
+
+    def _begin_line(self, char: str) -> None:
+        """A new line that begins like a sentence: what was above is a verse or an item. Else it was wrapped text."""
+        line, self._line = self._line, None
+        if line is None or self._ending is not None or char.islower() or not self._words:
+            return
+        self._close_line(*line, mark=",")
+        self._offer("clause")
 
     def _settle(self, next_text: str | None) -> None:
         ending, self._ending = self._ending, None
@@ -320,7 +349,7 @@ class Chunker:
 
     # ---- letting go
 
-    def _close_line(self, start: int, end: int) -> None:
+    def _close_line(self, start: int, end: int, *, mark: str | None = None) -> None:
         """A heading or list item has no full stop of its own: it gets one, so that it does not run into the next."""
         if not self._words or end == start:
             return
@@ -328,11 +357,14 @@ class Chunker:
         last = word.text[-1]
         if word.phonemes is not None or not (last.isalnum() or last in "\"')”’"):
             return
-        mark = _ADDED_MARKS.get(script_of(last) or "", ".")
+        script = script_of(last) or ""
+        if mark is None or script in _ADDED_MARKS:
+            mark = _ADDED_MARKS.get(script, ".")
         if mark and not any(char in _NEEDS_NO_MARK for char in word.text[-2:]):
             word.text += mark
             word.starts.append(start)
             word.ends.append(end)
+            self._gap = (start, end)
 
     def _release(self, count: int, boundary: Boundary, *, is_all: bool = False) -> None:
         words, self._words = self._words[:count], self._words[count:]

@@ -1,7 +1,7 @@
 """TextFrontEnd: an utterance's text as it comes, out of it segments ready for synthesis.
 
-ScalarJoiner → TagScanner → WordNormalizer → Chunker → Lexicon, one code point at a time, so that no cut of the input can
-change anything; every wait is a matter of `now_s`.
+ScalarJoiner → LineScanner → TagScanner → WordNormalizer → Chunker → Lexicon, one code point at a time, so that no cut of
+the input can change anything; every wait is a matter of `now_s`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import replace
 from engine.speech import Segment, Span
 from gateway.text.chunker import Chunker, Segmentation
 from gateway.text.lexicon import Lexicon
+from gateway.text.markdown import LineScanner
 from gateway.text.scalars import ScalarJoiner
 from gateway.text.scripts import language_of, language_of_script, script_of
 from gateway.text.settings import TextSettings
@@ -18,11 +19,13 @@ from gateway.text.sink import TextNotice
 from gateway.text.tags import TagScanner
 from gateway.text.words import WordNormalizer
 
+__all__ = ["Lexicon", "Released", "TextFrontEnd", "TextNotice", "TextSettings"]
+
 Released = Segment | TextNotice
 
 
 class TextFrontEnd:
-    """One per utterance. `now_s` must not go backwards; call `on_time` at `wake_at_s`, late is as good.
+    """One per utterance. `now_s` must not go backwards; call `on_time` at `wake_at_s` (late costs time only).
 
     The spans of the segments tile the input from 0; after `finish` up to its end. A segment without text covers input in
     which nothing is to be spoken, or carries controls; it comes only where no segment with text could take them in.
@@ -44,8 +47,9 @@ class TextFrontEnd:
         self._spoken_languages = spoken_languages
         self._joiner = ScalarJoiner()
         self._chunker = Chunker(settings, segmentation=segmentation, language=self._language)
-        self._words = WordNormalizer(settings, self._chunker)
+        self._words = WordNormalizer(self._chunker, language=self._language, has_text_normalizer=has_text_normalizer)
         self._tags = TagScanner(settings, self._words)
+        self._lines = LineScanner(settings, self._tags, self._words)
         self._is_manual = segmentation == "manual"
         self._position = 0
         self._last_input_s = 0.0
@@ -84,10 +88,11 @@ class TextFrontEnd:
         """What waits alone release by `now_s`."""
         if self._is_manual:
             return []
-        self._tags.now_s = self._chunker.now_s = now_s
-        deadline_s = self._tags.deadline_s
-        if deadline_s is not None and now_s >= deadline_s:
-            self._tags.release()
+        self._set_time(now_s)
+        for scanner in (self._lines, self._tags):
+            deadline_s = scanner.deadline_s
+            if deadline_s is not None and now_s >= deadline_s:
+                scanner.release()
         word_deadline_s = self._word_deadline_s()
         if word_deadline_s is not None and now_s >= word_deadline_s:
             self._words.finish_word()
@@ -98,8 +103,9 @@ class TextFrontEnd:
         return self._take()
 
     def _read(self, scalars: str, now_s: float) -> None:
-        self._tags.now_s = self._chunker.now_s = self._last_input_s = now_s
-        push = self._tags.push
+        self._set_time(now_s)
+        self._last_input_s = now_s
+        push = self._lines.push
         position = self._position
         for char in scalars:
             push(char, position)
@@ -110,13 +116,17 @@ class TextFrontEnd:
         half = self._joiner.finish()
         if half:
             self._read(half, now_s)
-        self._tags.now_s = self._chunker.now_s = now_s
+        self._set_time(now_s)
+        self._lines.release()
         self._tags.release()
         self._words.finish_word()
 
+    def _set_time(self, now_s: float) -> None:
+        self._lines.now_s = self._tags.now_s = self._chunker.now_s = now_s
+
     def _word_deadline_s(self) -> float | None:
         """When the last word, with nothing behind it, is taken to be whole."""
-        if self._words.is_empty or self._tags.is_holding:
+        if self._words.is_empty or self._tags.is_holding or self._lines.is_holding:
             return None
         wait_s = self._settings.word_wait_s
         last = self._words.last_char
@@ -131,13 +141,14 @@ class TextFrontEnd:
         return self._last_input_s + self._settings.word_wait_s
 
     def _take(self) -> list[Released]:
-        released: list[Released] = list(self._words.take_notices())
-        for segment in self._chunker.take():
-            released += self._languages(segment)
+        released: list[Released] = []
+        for ready in self._chunker.take():
+            released += [ready] if isinstance(ready, TextNotice) else self._languages(ready)
         deadlines = (
             []
             if self._is_manual
             else [
+                self._lines.deadline_s,
                 self._tags.deadline_s,
                 self._word_deadline_s(),
                 self._chunker.deadline_s,

@@ -110,7 +110,7 @@ class TagScanner:
     def hard_gap(self, kind: Gap, position: int) -> None:
         """What has turned out about the line end before: a list item or a blank line follows."""
         if not self.is_holding_lines:
-            self._sink.gap(kind, position, position)
+            self._sink.gap(kind, position, position + 1)
 
     @property
     def is_holding_lines(self) -> bool:

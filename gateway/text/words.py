@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from engine.speech import Span
 from gateway.text.chunker import Chunker
+from gateway.text.normalize import Reading, is_plain, read_word
 from gateway.text.scripts import KINDS, THAI_LEADING_VOWELS, joins
-from gateway.text.settings import TextSettings
 from gateway.text.sink import Gap, TextNotice
 from gateway.text.vocabulary import Effect
+
+MAX_WORD_CHARS: Final = 100
+"""A longer word (a hash, a run of letters) is handed on in pieces."""
 
 
 class WordNormalizer:
     """Collects characters into words and says them as they are to be spoken. A `TextSink` for the tag scanner."""
 
-    def __init__(self, settings: TextSettings, chunker: Chunker) -> None:
-        self._settings = settings
+    def __init__(self, chunker: Chunker, *, language: str | None, has_text_normalizer: bool) -> None:
         self._chunker = chunker
+        self._is_english = language in (None, "en")
+        self._has_text_normalizer = has_text_normalizer
+        self._before = ""
         self._chars: list[str] = []
         self._starts: list[int] = []
         self._ends: list[int] = []
         self._is_unspaced = False
         self._has_begun = False
-        self._notices: list[TextNotice] = []
 
     def character(self, char: str, start: int, end: int) -> None:
         kind = KINDS[char]
@@ -33,6 +39,8 @@ class WordNormalizer:
             self._chunker.gap("space", start, end)
             return
         elif kind == "unspaced":
+            if self._chars[-1:] == ["("] and self._chars[-2:-1] == ["_"]:
+                return  # the face of ¯\_(ツ)_/¯
             if self._chars and not (self._is_unspaced and self._chars[-1] in THAI_LEADING_VOWELS):
                 self.finish_word()
             self._is_unspaced = True
@@ -58,11 +66,7 @@ class WordNormalizer:
         self._chunker.word(text, [span.start] * len(text), [span.end] * len(text), phonemes)
 
     def notice(self, notice: TextNotice) -> None:
-        self._notices.append(notice)
-
-    def take_notices(self) -> list[TextNotice]:
-        notices, self._notices = self._notices, []
-        return notices
+        self._chunker.notice(notice)
 
     @property
     def ends_in_number(self) -> bool:
@@ -83,5 +87,34 @@ class WordNormalizer:
             return
         text, starts, ends = "".join(self._chars), self._starts, self._ends
         self._chars, self._starts, self._ends = [], [], []
-        self._is_unspaced = self._has_begun = False
+        is_unspaced, self._is_unspaced, self._has_begun = self._is_unspaced, False, False
+        if not is_unspaced and not is_plain(text):
+            reading = Reading(text, starts, ends)
+            read_word(
+                reading,
+                before=self._before,
+                is_english=self._is_english,
+                has_text_normalizer=self._has_text_normalizer,
+            )
+            text, starts, ends = reading.text, reading.starts, reading.ends
+            if not text:
+                return
+            if len(text) > MAX_WORD_CHARS:
+                self._in_parts(text, starts, ends)
+                return
+        self._before = text[-1]
         self._chunker.word(text, starts, ends)
+
+    def _in_parts(self, text: str, starts: list[int], ends: list[int]) -> None:
+        """A "word" longer than a segment may be is cut between graphemes, at a space of its reading where there is one."""
+        at = 0
+        while at < len(text):
+            end = min(at + MAX_WORD_CHARS, len(text))
+            if end < len(text):
+                space = text.rfind(" ", at + MAX_WORD_CHARS // 2, end)
+                end = space + 1 if space > 0 else end
+                while end > at + 1 and KINDS[text[end]] == "mark":
+                    end -= 1
+            self._chunker.word(text[at:end], starts[at:end], ends[at:end])
+            at = end
+        self._before = text[-1]

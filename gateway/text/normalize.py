@@ -1,0 +1,355 @@
+"""One word as it is to be spoken. Pure functions from a word to its reading; each code point keeps its place.
+
+A word is what stands between white space (or a single character of a script without spaces). What a word must not do is
+reach a voice as marks: markdown, emoticons, ASCII art, URLs, paths. Numbers are left alone here.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.text.scripts import CLAUSE_MARKS, CLOSERS, ELLIPSES, SENTENCE_MARKS
+from gateway.text.symbols import (
+    ARROWS,
+    COMMA_ALONE,
+    EMOTICON,
+    ENGLISH,
+    FILE_ENDINGS,
+    MATH,
+    SILENT_ALONE,
+    SPOKEN_NAMES,
+    TOP_LEVEL_DOMAINS,
+    TYPOGRAPHIC,
+)
+
+_PLAIN: Final = re.compile(r"[\"'(]?[A-Za-z]+(?:['-][A-Za-z]+)*[\"')]?[.,!?;:]?[\"')]?")
+_SIMPLE_NUMBER: Final = re.compile(r"[$€£]?\d+(?:[.,:]\d+)*%?[.,!?;:]?")
+_SCHEME: Final = re.compile(r"(?:https?|ftps?|wss?|file|ssh|git|mailto|tel):(?://)?(?=\S)", re.IGNORECASE)
+_DOMAIN: Final = re.compile(r"(?:[\w-]+\.)+([A-Za-z]{2,})(?::\d+)?(?=[/?#]|$)")
+_EMAIL: Final = re.compile(r"[\w.+%-]+@(?:[\w-]+\.)+[A-Za-z]{2,}")
+_FILE: Final = re.compile(r"[\w.-]*\w\.([A-Za-z0-9]{1,5})")
+_ROOTED: Final = re.compile(r"(?:~|\.{1,2})?/\w|[A-Za-z]:\\|\\\\\w")
+_RUN_OF_LETTERS: Final = re.compile(r"([^\W\d_])\1{5,}")
+_RUN_OF_MARKS: Final = re.compile(r"[!?]{2,}|([！？.。,，;；:…—–~])\1+")
+_DOLLARS: Final = re.compile(r"\$")
+_LATEX: Final = re.compile(r"\\(?:[A-Za-z]+|.)")
+_COMPATIBLE: Final = re.compile(
+    "[\uff01-\uff5e\uff66-\uff9f\U0001d400-\U0001d7ff\ufb00-\ufb06\u2460-\u24ff\u2160-\u217f\u2103\u2109\u2102-\u2102\u210a-\u2115"
+    "\u2119-\u211d\u2124-\u2134\ufb50-\ufefc\u3300-\u33ff]"
+)
+_WIDE_MARKS: Final = frozenset("，！？：；（）")
+
+
+@dataclass(slots=True)
+class Reading:
+    """`starts[i]`, `ends[i]`: the input span of `text[i]`. Code points of one replacement share their span."""
+
+    text: str
+    starts: list[int]
+    ends: list[int]
+
+    def say(self, start: int, end: int, spoken: str) -> None:
+        """`text[start:end]` becomes `spoken`, all of it from the same place."""
+        first = self.starts[start] if start < len(self.starts) else self.ends[-1]
+        last = self.ends[end - 1] if end > start else first
+        self.text = self.text[:start] + spoken + self.text[end:]
+        self.starts[start:end] = [first] * len(spoken)
+        self.ends[start:end] = [last] * len(spoken)
+
+    def replace(self, pattern: re.Pattern[str], spoken: Callable[[re.Match[str]], str]) -> None:
+        for match in reversed(list(pattern.finditer(self.text))):
+            meant = spoken(match)
+            if meant != match.group():
+                self.say(match.start(), match.end(), meant)
+
+    def trim(self) -> None:
+        """Single spaces inside, none at the ends."""
+        if " " in self.text:
+            text = self.text
+            begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
+            self.keep(index for index in range(begin, end) if text[index] != " " or text[index - 1] != " ")
+
+    def keep(self, wanted: Iterable[int]) -> None:
+        """Only the code points at `wanted`, ascending."""
+        indices = list(wanted)
+        self.text = "".join(self.text[index] for index in indices)
+        self.starts = [self.starts[index] for index in indices]
+        self.ends = [self.ends[index] for index in indices]
+
+
+def is_plain(text: str) -> bool:
+    """It can be spoken as it is: no look is needed at what it might be."""
+    if text.isascii() and text.isalpha():
+        return len(text) < 12
+    return (
+        len(text) < 24 and (_PLAIN.fullmatch(text) or _SIMPLE_NUMBER.fullmatch(text)) is not None and "://" not in text
+    )
+
+
+def read_word(reading: Reading, *, before: str, is_english: bool, has_text_normalizer: bool) -> None:
+    """Changes `reading` into what is to be spoken; empty where that is nothing.
+
+    `before` is the last code point spoken before the word ("" at a beginning).
+    """
+    _compose(reading)
+    text = reading.text
+    if EMOTICON.fullmatch(text):
+        reading.keep([])
+        return
+    if not any(char.isalnum() for char in text):
+        _read_marks(reading, before, is_english=is_english, has_text_normalizer=has_text_normalizer)
+        return
+    start, end = _core(text)
+    core = text[start:end]
+    if _read_address(reading, start, end, is_english=is_english):
+        return
+    if is_english and core.lower() in SPOKEN_NAMES:
+        reading.say(start, end, SPOKEN_NAMES[core.lower()])
+        return
+    _strip_markup(reading)
+    if not reading.text:
+        return
+    if is_english:
+        _read_inner_marks(reading, has_text_normalizer=has_text_normalizer)
+    reading.replace(_RUN_OF_LETTERS, lambda match: match.group(1) * 3)
+    reading.replace(_RUN_OF_MARKS, _one_mark)
+
+
+def _one_mark(match: re.Match[str]) -> str:
+    char = match.group()[0]
+    if char in "!?":
+        return "?" if "?" in match.group() else "!"
+    if char == ".":
+        return "…"
+    if char in "—–~":
+        return "—"
+    return char
+
+
+def _compose(reading: Reading) -> None:
+    """Plain forms of typographic marks, compatibility letters and composed accents, one cluster at a time."""
+    text = reading.text
+    if text.isascii():
+        return
+    reading.text = text = text.translate(TYPOGRAPHIC)
+    if _COMPATIBLE.search(text):
+        reading.replace(
+            _COMPATIBLE,
+            lambda match: (
+                match.group() if match.group() in _WIDE_MARKS else unicodedata.normalize("NFKC", match.group())
+            ),
+        )
+        text = reading.text
+    if not unicodedata.is_normalized("NFC", text):
+        end = len(text)
+        for start in range(len(text) - 1, -1, -1):
+            if start == 0 or not unicodedata.combining(text[start]):
+                cluster = text[start:end]
+                composed = unicodedata.normalize("NFC", cluster)
+                if composed != cluster:
+                    reading.say(start, end, composed)
+                end = start
+
+
+def _core(text: str) -> tuple[int, int]:
+    """Where the word itself begins and ends between quotes, brackets and punctuation."""
+    start, end = 0, len(text)
+    while start < end and not (text[start].isalnum() or text[start] in "/~.\\@#$€£+-<_¯"):
+        start += 1
+    while end > start and not (text[end - 1].isalnum() or text[end - 1] in "/+#%°_"):
+        end -= 1
+    return start, end
+
+
+# ---- marks alone
+
+
+def _read_marks(reading: Reading, before: str, *, is_english: bool, has_text_normalizer: bool) -> None:
+    text = reading.text
+    is_between = before.isalnum() or (bool(before) and before in CLOSERS) or before in ("%", "°")
+    if text in ("$", "€", "£", "¥", "#"):
+        reading.keep([])
+    elif text in ARROWS:
+        reading.say(0, len(text), ("to" if is_english else ",") if is_between else "")
+    elif text in COMMA_ALONE or set(text) <= set("|"):
+        reading.say(0, len(text), "," if is_between else "")
+    elif text.strip("-–—") == "":
+        if len(text) == 1 and text == "-" and before.isdigit():
+            return
+        reading.say(0, len(text), "—" if is_between else "")
+    elif text in ("*", "∗", "·", "⋅") and before.isdigit() and is_english:
+        reading.say(0, len(text), "times")
+    elif text in SILENT_ALONE and not is_between:
+        reading.keep([])
+    elif (text in MATH or text in ENGLISH) and text not in ("*", "/"):
+        if not is_between:
+            reading.keep([])
+        elif is_english and text in ENGLISH and not (has_text_normalizer and len(text) == 1):
+            reading.say(0, len(text), ENGLISH[text])
+    else:
+        _keep_punctuation(reading)
+
+
+def _keep_punctuation(reading: Reading) -> None:
+    """Of a word of marks, its punctuation: nothing else can be heard."""
+    marks = SENTENCE_MARKS | CLAUSE_MARKS | ELLIPSES | CLOSERS | frozenset('."(（「『《〈【“«')
+    text = reading.text
+    heard = [index for index, char in enumerate(text) if char in marks and char not in "{}[]>"]
+    if len(heard) < len(text) or len(text) > 3:
+        odd = [char for char in text if char not in marks]
+        if odd and len(odd) * 2 >= len(text):
+            reading.keep([])
+            return
+    reading.keep(heard)
+    reading.replace(_RUN_OF_MARKS, _one_mark)
+
+
+# ---- addresses
+
+
+def _read_address(reading: Reading, start: int, end: int, *, is_english: bool) -> bool:
+    core = reading.text[start:end]
+    if len(core) < 3:
+        return False
+    spoken: str | None = None
+    scheme = _SCHEME.match(core)
+    if scheme is not None and ("//" in scheme.group() or scheme.group().lower() in ("mailto:", "tel:")):
+        rest = core[scheme.end() :]
+        spoken = _email(rest, is_english) if _EMAIL.fullmatch(rest) else _url(rest, is_english)
+    elif "@" in core and _EMAIL.fullmatch(core):
+        spoken = _email(core, is_english)
+    elif "." in core and _is_domain(core):
+        spoken = _url(core, is_english)
+    elif is_english and ("/" in core or "\\" in core) and _is_path(core):
+        spoken = _path(core)
+    elif is_english and "." in core and _is_file(core):
+        spoken = _dotted(core.replace("_", " "))
+    if spoken is None:
+        return False
+    reading.say(start, end, spoken)
+    marks = [
+        index
+        for index, char in enumerate(reading.text)
+        if start <= index < start + len(spoken) or char not in "*_~`<>{}\\"
+    ]
+    reading.keep(marks)
+    return True
+
+
+def _is_domain(core: str) -> bool:
+    match = _DOMAIN.match(core)
+    return match is not None and (core.lower().startswith("www.") or match.group(1).lower() in TOP_LEVEL_DOMAINS) and not (
+        match.group(1).lower() in FILE_ENDINGS and match.end() == len(core)
+    )  # fmt: skip
+
+
+def _dotted(text: str) -> str:
+    return " ".join(text.replace(".", " dot ").split())
+
+
+def _url(address: str, is_english: bool) -> str:
+    """The host, and a short plain path; nobody listens to a query."""
+    head = re.split(r"[?#]", address, maxsplit=1)[0]
+    host, _, path = head.partition("/")
+    host = host.rpartition("@")[2]
+    if host.lower().startswith("www."):
+        host = host[4:]
+    host = re.sub(r":\d+$", "", host)
+    if not is_english:
+        return host or address
+    parts = [part for part in path.split("/") if part]
+    if len(path) > 24 or len(parts) > 2 or not re.fullmatch(r"[A-Za-z0-9_./-]*", path):
+        parts = []
+    spoken = _dotted(host)
+    for part in parts:
+        spoken += " slash " + _dotted(part.replace("_", " ").replace("-", " "))
+    return spoken.strip() or "link"
+
+
+def _email(address: str, is_english: bool) -> str:
+    if not is_english:
+        return address
+    local, _, host = address.partition("@")
+    named = local.replace("_", " underscore ").replace("-", " dash ").replace("+", " plus ").replace(".", " dot ")
+    return " ".join(f"{named} at {host.replace('.', ' dot ')}".split())
+
+
+def _is_file(core: str) -> bool:
+    match = _FILE.fullmatch(core)
+    return match is not None and match.group(1).lower() in FILE_ENDINGS and not core[0].isdigit()
+
+
+def _is_path(core: str) -> bool:
+    if _ROOTED.match(core):
+        return True
+    parts = re.split(r"[/\\]", core)
+    if any(not re.fullmatch(r"[\w.@+-]*", part) for part in parts):
+        return False
+    return "\\" in core or _is_file(parts[-1]) or (len(parts) > 3 and any("_" in part or "." in part for part in parts))
+
+
+def _path(core: str) -> str:
+    spoken = core.replace("\\", " backslash ").replace("/", " slash ").replace("~", " home ").replace("_", " ")
+    spoken = re.sub(r"\.{2}(?=\s)", " dot dot ", spoken)
+    return " ".join(re.sub(r":(?=\s)", " ", spoken).replace(".", " dot ").split())
+
+
+# ---- marks inside a word
+
+
+def _strip_markup(reading: Reading) -> None:
+    """Emphasis, strike-through, code ticks, escapes, braces, a hash or at-sign in front."""
+    text = reading.text
+    if not any(char in "*_~`\\{}#@|<>^$" for char in text):
+        return
+    reading.replace(_LATEX, lambda match: match.group()[1:] if match.group()[1:].isalnum() else " ")
+    if len(reading.text) > 2 and reading.text[0] == "$" == reading.text.rstrip(".,;:!?")[-1:]:
+        reading.replace(_DOLLARS, lambda match: "")
+    text = reading.text
+    last = len(text) - 1
+
+    def between(index: int, test: Callable[[str], bool]) -> bool:
+        return 0 < index < last and test(text[index - 1]) and test(text[index + 1])
+
+    for index in range(last, -1, -1):
+        char = text[index]
+        if char == "*":
+            reading.say(index, index + 1, " times " if between(index, str.isdigit) else "")
+        elif char == "_" or char == "|":
+            reading.say(index, index + 1, " " if between(index, str.isalnum) else "")
+        elif char in "`\\":
+            reading.say(index, index + 1, "")
+        elif char in "{}":
+            reading.say(index, index + 1, " " if 0 < index < last else "")
+        elif char == "~":
+            is_about = text[index + 1 : index + 2].isdigit() and not text[:index].strip("\"'(")
+            reading.say(index, index + 1, "about " if is_about else "")
+        elif (char == "#" and not text[index + 1 : index + 2].isdigit() and not text[index - 1 : index].isalnum()) or (
+            char == "$"
+            and not (
+                text[index + 1 : index + 2].isdigit()
+                or text[index - 1 : index].isdigit()
+                or between(index, str.isalpha)
+            )
+        ):
+            reading.say(index, index + 1, "")
+    reading.trim()
+
+
+_INNER: Final = re.compile(r"(?<=\w)(?:->|=>|→)(?=\w)|\^[23](?!\w)|(?<=\w)\^(?=\w)")
+_UNREAD: Final = re.compile(r"(?<=\w)[&+=<>×÷](?=\w)|[%°²³½¼¾±€£]")
+
+
+def _read_inner_marks(reading: Reading, *, has_text_normalizer: bool) -> None:
+    powers = {"^2": "²", "^3": "³", "^": " to the "}
+    if not has_text_normalizer:
+        powers |= {"^2": " squared", "^3": " cubed"}
+    reading.replace(_INNER, lambda match: powers.get(match.group(), " to "))
+    if not has_text_normalizer:
+        reading.replace(
+            _UNREAD, lambda match: f" {ENGLISH[match.group()]} " if match.group() in ENGLISH else match.group()
+        )
