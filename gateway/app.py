@@ -23,6 +23,7 @@ from engine.speech import Segment, Span, SpeechRequest
 from gateway.admission import Admission, AdmissionLimits
 from gateway.auth import Access, AccessRules
 from gateway.config import Config
+from gateway.dialects.vendor_names import VendorNames
 from gateway.events import Limits
 from gateway.metrics import Metrics
 from gateway.routes import Service, routes
@@ -91,6 +92,7 @@ def make_service(config: Config, engine: LocalEngine, clock: Callable[[], float]
             outbox_s=speech.outbox_ms / 1000,
             version=version(),
         ),
+        names=VendorNames(config.dialects.voices, config.dialects.models, config.dialects.unknown_names),
         stalled_s=config.server.stalled_s,
         version=version(),
         clock=clock,

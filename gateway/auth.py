@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import hmac
 import ipaddress
+import json
 import secrets
+import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -16,6 +19,8 @@ from gateway.errors import ErrorCode, HandshakeError
 ANONYMOUS: Final = "anonymous"
 """The key's name where the server has no keys (loopback only)."""
 MAX_TOKENS: Final = 10_000
+CLOCK_SKEW_S: Final = 30.0
+"""How far a client's clock may be off when it signs a token."""
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 HOW_TO: Final = "send the header 'Authorization: Bearer KEY', or '?token=' with a token of POST /antiphon/v1/token"
 
@@ -45,8 +50,9 @@ class AccessRules:
 class Access:
     """Decides on the headers and query of a request; raises HandshakeError with 401 or 403."""
 
-    def __init__(self, rules: AccessRules) -> None:
+    def __init__(self, rules: AccessRules, unix_time: Callable[[], float] = time.time) -> None:
         self._rules = rules
+        self._unix_time = unix_time
         self._tokens: OrderedDict[str, tuple[str, float]] = OrderedDict()
 
     @property
@@ -104,6 +110,28 @@ class Access:
             raise HandshakeError(401, ErrorCode.BAD_VALUE, f"the key is not known: {HOW_TO}")
         return found
 
+    def check_signed(self, token: str) -> str:
+        """The name of the key that signed this JWT (HS256; RFC 7515) and that it names as its issuer, where it has not
+        expired. LiveKit's clients sign one for each connection."""
+        if not self._rules.keys:
+            return ANONYMOUS
+        signed, _, signature = token.rpartition(".")
+        try:
+            header, claims = (json.loads(_base64url(part)) for part in signed.split("."))
+            issuer, algorithm = claims.get("iss"), header.get("alg")
+            begins_at, expires_at = float(claims.get("nbf", 0)), float(claims["exp"])
+            given = _base64url(signature)
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+            raise HandshakeError(401, ErrorCode.BAD_VALUE, "the token is not a JWT with iss and exp") from None
+        secret = self._rules.keys.get(issuer) if isinstance(issuer, str) else None
+        expected = hmac.digest((secret or secrets.token_hex()).encode(), signed.encode("utf-8", "replace"), "sha256")
+        is_genuine = hmac.compare_digest(expected, given)
+        if secret is None or algorithm != "HS256" or not is_genuine:
+            raise HandshakeError(401, ErrorCode.BAD_VALUE, "the token is not signed by a key of this server")
+        if not begins_at - CLOCK_SKEW_S <= self._unix_time() < expires_at + CLOCK_SKEW_S:
+            raise HandshakeError(401, ErrorCode.BAD_VALUE, "the token is not valid at this time")
+        return str(issuer)
+
     def issue_token(self, key: str, now_s: float) -> tuple[str, float]:
         """A token that stands for `key` for a short while, fit for a URL; and its life in seconds."""
         while self._tokens and (len(self._tokens) >= MAX_TOKENS or next(iter(self._tokens.values()))[1] <= now_s):
@@ -125,6 +153,10 @@ def _authority(origin: str) -> str:
         return urlsplit(origin).netloc.lower()
     except ValueError:
         return ""
+
+
+def _base64url(text: str) -> bytes:
+    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
 
 
 def _host_name(host: str) -> str:

@@ -94,6 +94,17 @@ class ModelSettings(_Section):
     device: str | None = None
 
 
+class DialectSettings(_Section):
+    """[dialects]: what vendors' names mean here."""
+
+    voices: dict[str, str] = {}
+    """A vendor's voice name or id = a voice of the loaded model."""
+    models: dict[str, str] = {}
+    """A vendor's model name = the loaded model's, for names that are to pass without a warning."""
+    unknown_names: Literal["default", "error"] = "default"
+    """A name that is neither ours nor in the tables: the default speaks and a warning is given, or it is refused."""
+
+
 class LogSettings(_Section):
     """[log]"""
 
@@ -110,6 +121,7 @@ class Config(_Section):
     model: ModelSettings = ModelSettings()
     text: TextSettings = TextSettings()
     engine: EngineSettings = EngineSettings()
+    dialects: DialectSettings = DialectSettings()
     log: LogSettings = LogSettings()
 
     @model_validator(mode="after")

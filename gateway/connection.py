@@ -23,7 +23,7 @@ from typing import Final, Protocol, assert_never
 from engine.api import Engine, EngineSession, SpeechStream
 from engine.errors import CapacityError, EngineError, VoiceNotFoundError
 from gateway.dialects.base import Dialect
-from gateway.errors import ClientError, ErrorCode
+from gateway.errors import SUBSTITUTIONS, ClientError, ErrorCode
 from gateway.events import (
     Action,
     Audio,
@@ -38,6 +38,7 @@ from gateway.events import (
     OpenSpeech,
     ReleaseSpeech,
     ServerEvent,
+    Warned,
 )
 from gateway.session import GOING_AWAY_CLOSE, Session
 from gateway.transports.websocket import ConnectionClosedError, Transport
@@ -255,6 +256,8 @@ class Connection:
         for message in self._dialect.send(event):
             log.debug("%s > %s of %d", self._session.id, type(event).__name__, len(message))
             await self._transport.send(message)
+        if isinstance(event, Warned) and event.code in SUBSTITUTIONS:
+            log.warning("%s ! %s", self._session.id, event.message)
         self._carry_out(self._session.written(event, self._clock()))
         self._observer.sent(event)
         self._make_room(event)

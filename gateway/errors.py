@@ -57,6 +57,10 @@ RETRYABLE = frozenset({ErrorCode.CAPACITY, ErrorCode.QUOTA, ErrorCode.DRAINING, 
 """Codes after which the same request may succeed later."""
 
 
+SUBSTITUTIONS = frozenset({WarningCode.VOICE_SUBSTITUTED, WarningCode.MODEL_SUBSTITUTED})
+"""Warnings that concern the operator too: a name to add to the settings' table."""
+
+
 class ClientError(Exception):
     """The peer did something that cannot be done. One message fails; the session lives on."""
 

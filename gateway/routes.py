@@ -24,7 +24,8 @@ from gateway.admission import Admission
 from gateway.auth import Access
 from gateway.connection import Connection
 from gateway.dialects import DIALECTS, DialectEntry
-from gateway.dialects.base import Handshake
+from gateway.dialects.base import Handshake, ServerFacts
+from gateway.dialects.vendor_names import VendorNames
 from gateway.errors import ClientError, ErrorCode, HandshakeError
 from gateway.metrics import Metrics
 from gateway.session import Session, SessionSettings
@@ -55,6 +56,7 @@ class Service:
     admission: Admission
     metrics: Metrics
     sessions: SessionSettings
+    names: VendorNames
     stalled_s: float
     version: str
     clock: Callable[[], float] = time.monotonic
@@ -63,6 +65,11 @@ class Service:
     not_ready_because: str = "the voice is warming up"
     connections: dict[Connection, asyncio.Task[object]] = field(default_factory=dict)
     """Each with the task that runs it."""
+
+    @property
+    def facts(self) -> ServerFacts:
+        """What a dialect may know."""
+        return ServerFacts(self.sessions.limits, self.engine.info, self.names)
 
 
 def routes(service: Service) -> list[BaseRoute]:
@@ -222,7 +229,7 @@ async def _speak(service: Service, entry: DialectEntry, websocket: WebSocket) ->
 
 async def _run(service: Service, entry: DialectEntry, handshake: Handshake, key: str, websocket: WebSocket) -> None:
     try:
-        dialect = entry.make(handshake, service.sessions.limits)
+        dialect = entry.make(handshake, service.facts)
     except HandshakeError as error:
         service.metrics.handshake_refused(error.status)
         await websocket.send_denial_response(refusal(error, error.status))

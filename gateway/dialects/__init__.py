@@ -7,27 +7,45 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.auth import Access
-from gateway.dialects.base import Dialect, Handshake
+from gateway.dialects import credentials
+from gateway.dialects.base import Dialect, Handshake, ServerFacts
+from gateway.dialects.elevenlabs import ElevenLabsDialect
 from gateway.dialects.native import NativeDialect
-from gateway.events import Limits
 
 
 @dataclass(frozen=True, slots=True)
 class DialectEntry:
     """A dialect and the WebSocket paths it answers. `authenticate` returns the name of the key that the handshake
-    proves, or raises HandshakeError; vendors carry it in headers of their own."""
+    proves, or raises HandshakeError; vendors carry it in headers of their own. `make` may raise HandshakeError."""
 
     name: str
     paths: tuple[str, ...]
-    make: Callable[[Handshake, Limits], Dialect]
+    make: Callable[[Handshake, ServerFacts], Dialect]
     authenticate: Callable[[Access, Handshake, float], str]
+
+
+def _mounted(vendor: str, *paths: str) -> tuple[str, ...]:
+    """A vendor's own paths, and the same under its name."""
+    return (*paths, *(f"/{vendor}{path}" for path in paths))
 
 
 DIALECTS: Final[tuple[DialectEntry, ...]] = (
     DialectEntry(
         name="native",
         paths=("/antiphon/v1/speak",),
-        make=lambda handshake, limits: NativeDialect(handshake, limits.message_bytes),
-        authenticate=lambda access, handshake, now_s: access.key_of(handshake.headers, handshake.query, now_s),
+        make=lambda handshake, server: NativeDialect(handshake, server.limits.message_bytes),
+        authenticate=credentials.bearer,
+    ),
+    DialectEntry(
+        name="elevenlabs stream",
+        paths=_mounted("elevenlabs", "/v1/text-to-speech/{voice_id}/stream-input"),
+        make=lambda handshake, server: ElevenLabsDialect(handshake, server, "single"),
+        authenticate=credentials.elevenlabs,
+    ),
+    DialectEntry(
+        name="elevenlabs multi",
+        paths=_mounted("elevenlabs", "/v1/text-to-speech/{voice_id}/multi-stream-input"),
+        make=lambda handshake, server: ElevenLabsDialect(handshake, server, "multi"),
+        authenticate=credentials.elevenlabs,
     ),
 )

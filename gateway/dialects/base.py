@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from gateway.events import ClientEvent, ServerEvent
+from engine.speech import ModelInfo
+from gateway.dialects.vendor_names import VendorNames
+from gateway.events import ClientEvent, Limits, ServerEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,15 @@ class Handshake:
     headers: Mapping[str, str]
     """Lower-case names."""
     subprotocols: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What a dialect may know of the server it speaks for."""
+
+    limits: Limits
+    model: ModelInfo
+    names: VendorNames
 
 
 class Dialect(Protocol):

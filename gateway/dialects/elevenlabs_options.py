@@ -1,0 +1,69 @@
+"""What ElevenLabs clients ask for, in our words: output formats and voice settings. For its WebSockets and its HTTP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.audio.containers import Container, check_container
+from gateway.audio.formats import resolve_format
+from gateway.dialects.base import ServerFacts
+from gateway.dialects.json_fields import Fields
+from gateway.errors import ClientError, ErrorCode
+from gateway.events import UtteranceOptions
+
+DEFAULT_OUTPUT_FORMAT: Final = "mp3_44100_128"
+SPEED_RANGE: Final = (0.5, 2.0)
+"""What any family can be asked for; the vendor's own range, 0.7 to 1.2, lies inside."""
+CONTAINERS: Final[dict[str, Container]] = {"mp3": "mp3", "opus": "ogg_opus", "wav": "wav"}
+RAW_FORMATS: Final = {"pcm": "pcm_s16le", "ulaw": "mulaw", "alaw": "alaw"}
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFormat:
+    """What the session sends (`format`, `sample_rate_hz`), and the container that the dialect puts it in, if any."""
+
+    format: str
+    sample_rate_hz: int
+    container: Container | None
+
+
+def read_output_format(name: str | None) -> OutputFormat:
+    """`codec_rate[_kbits]`. Raises ClientError format_unsupported or rate_unsupported."""
+    wanted = name or DEFAULT_OUTPUT_FORMAT
+    codec, _, rest = wanted.partition("_")
+    rate = rest.partition("_")[0]
+    if (codec not in CONTAINERS and codec not in RAW_FORMATS) or not (rate.isascii() and rate.isdigit()):
+        raise ClientError(
+            ErrorCode.FORMAT_UNSUPPORTED,
+            f"output_format {wanted!r:.40} is not supported; supported: "
+            "pcm_RATE, ulaw_8000, alaw_8000, mp3_RATE_KBITS, opus_48000_KBITS, wav_RATE",
+        )
+    container = CONTAINERS.get(codec)
+    audio_format = resolve_format(
+        RAW_FORMATS.get(codec, "pcm_s16le"), int(rate[:9]), default_name="pcm_s16le", default_rate_hz=24000
+    )
+    if container is not None:
+        check_container(container, audio_format.sample_rate_hz)
+    return OutputFormat(audio_format.name, audio_format.sample_rate_hz, container)
+
+
+def read_options(
+    output: OutputFormat,
+    voice: str | None,
+    language: str | None,
+    seed: int | None,
+    voice_settings: Fields,
+    server: ServerFacts,
+) -> UtteranceOptions:
+    """`speed` is ours; stability, similarity, style and boost have no counterpart and are accepted and ignored."""
+    speed = voice_settings.number("speed")
+    low, high = SPEED_RANGE
+    return UtteranceOptions(
+        voice=voice,
+        format=output.format,
+        sample_rate_hz=output.sample_rate_hz,
+        speed=None if speed is None else min(high, max(low, speed)),
+        seed=seed if "seed" in server.model.parameters else None,
+        language=language or None,
+    )
