@@ -1,0 +1,71 @@
+# Antiphon: every target installs what it needs into VENV first.
+#
+#   make serve [PORT=8000]   the gateway with the embedded voice, and its page
+#   make test                all tests that need no GPU and no torch
+#   make check               lint, format, types, import contracts
+#   make bench               the benchmarks of benchmarks/ (not part of any test)
+#
+# Heavier tiers, each with an environment of its own: test-models (torch), test-clients (vendors' clients), meters.
+
+PYTHON ?= python3
+VENV ?= .venv
+PORT ?= 8000
+PYTEST_FLAGS ?=
+
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+fingerprint = $(shell cat $(1) pyproject.toml | cksum | tr -d ' ')
+SERVE_STAMP = $(VENV)/.antiphon-base-$(call fingerprint,requirements/base.txt)
+TEST_STAMP = $(VENV)/.antiphon-dev-$(call fingerprint,requirements/dev.txt)
+WEB_STAMP = tests/web/node_modules/.package-lock.json
+
+.PHONY: serve test check format bench lock clean wheel test-models test-clients meters
+
+serve: $(SERVE_STAMP)
+	$(BIN)/antiphon serve --port $(PORT)
+
+test: $(TEST_STAMP) $(WEB_STAMP)
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+check: $(TEST_STAMP) $(WEB_STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	@if command -v node >/dev/null; then cd tests/web && npm run --silent types; else echo "node is not installed: the page's types were not checked"; fi
+
+format: $(TEST_STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+wheel: $(TEST_STAMP)
+	$(BIN)/python -m build --wheel
+
+# The locks pin every package by version and hash; torch, which depends on the machine, is in none of them.
+lock: $(TEST_STAMP)
+	$(PIP) pip-tools
+	cd requirements && for name in base dev; do \
+	  extras=$$( [ $$name = dev ] && echo "--extra=dev --extra=test" ); \
+	  ../$(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-header --no-emit-index-url \
+	    --no-emit-find-links --no-emit-trusted-host $$extras --output-file $$name.txt ../pyproject.toml; done
+
+clean:
+	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis tests/web/node_modules
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Antiphon needs Python 3.11 or newer, this is " + sys.version.split()[0])'
+	$(PYTHON) -m venv $(VENV)
+
+$(SERVE_STAMP): $(BIN)/python
+	$(PIP) --require-hashes -r requirements/base.txt
+	$(PIP) --no-deps --editable .
+	@touch $@
+
+$(TEST_STAMP): $(BIN)/python
+	$(PIP) --require-hashes -r requirements/dev.txt
+	$(PIP) --no-deps --editable .
+	@touch $@
+
+$(WEB_STAMP): tests/web/package-lock.json
+	@if command -v npm >/dev/null; then cd tests/web && npm ci --silent --no-audit --no-fund; \
+	else echo "npm is not installed: the page's tests will be skipped"; mkdir -p $(@D) && touch $@; fi
