@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
+import re
 import socket
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from gateway.config import Config
 
 MIN_PYTHON: Final = (3, 11)
 PROBE_TIMEOUT_S: Final = 10.0
+
+_REQUIREMENT_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 Verdict = Literal["ok", "absent", "broken"]
 """absent: something optional is not here; broken: what is needed does not work."""
@@ -45,10 +48,9 @@ class Extra:
     purpose: str
 
 
-BASE_PACKAGES: Final = (
-    *("hibari-tts", "msgpack", "numpy", "onnxruntime", "prometheus-client", "pydantic", "pydantic-settings"),
-    *("starlette", "uvicorn", "websockets"),
-)
+DISTRIBUTION: Final = "antiphon"
+SHOWN_PACKAGES: Final = ("onnxruntime", "numpy", "uvicorn", "websockets")
+"""Whose versions explain most when something goes wrong."""
 EXTRAS: Final = (
     Extra("fast", ("scipy",), "the embedded voice takes about half the signal processing"),
     Extra("effects", ("pyworld",), "whispering, shouting and other speakers with the embedded voice"),
@@ -99,10 +101,15 @@ def _python() -> Finding:
 
 
 def _packages() -> Finding:
-    missing = [name for name in BASE_PACKAGES if _version(name) is None]
+    try:
+        wanted = metadata.requires(DISTRIBUTION) or []
+    except metadata.PackageNotFoundError:
+        return Finding("broken", f"packages: {DISTRIBUTION} itself is not installed; in its folder: pip install -e .")
+    base = [_REQUIREMENT_NAME.match(line) for line in wanted if "extra ==" not in line]
+    missing = [name[0] for name in base if name is not None and _version(name[0]) is None]
     if missing:
-        return Finding("broken", f"packages: {', '.join(missing)} missing; install again: pip install antiphon")
-    shown = ", ".join(f"{name} {_version(name)}" for name in ("onnxruntime", "numpy", "uvicorn", "websockets"))
+        return Finding("broken", f"packages: {', '.join(missing)} missing; install again: pip install {DISTRIBUTION}")
+    shown = ", ".join(f"{name} {_version(name)}" for name in SHOWN_PACKAGES)
     return Finding("ok", f"packages: all of the base installation ({shown} …)")
 
 

@@ -28,10 +28,13 @@ async def read_text(descriptor: int) -> AsyncIterator[str]:
     thread.start()
     while True:
         read = await waiting.get()
+        held_bytes = len(decoder.getstate()[0])
         try:
             text = decoder.decode(read, final=not read)
         except UnicodeDecodeError as error:
-            raise CommandError(f"the input is not UTF-8: byte {offset + error.start:,} is {error.reason}") from error
+            raise CommandError(
+                f"the input is not UTF-8: byte {offset - held_bytes + error.start:,} is {error.reason}"
+            ) from error
         offset += len(read)
         if text:
             yield text
