@@ -201,8 +201,7 @@ class Scheduler:
                 NEVER_S,
             )
         sequence = utterance.sequence
-        block = Block(sequence.next_number, utterance, segment, prepared, self.spec.codebooks, now_s)
-        sequence.next_number += 1
+        block = Block(utterance, segment, prepared, self.spec.codebooks, now_s)
         utterance.queue.append(block)
         utterance.pending_blocks += 1
         utterance.timeline.note("queued", now_s)
@@ -415,6 +414,7 @@ class Scheduler:
         if not is_resumed:
             self._change_voice(sequence, utterance)
             self._move_window(sequence, block)
+            block.number = sequence.next_number
         layout = sequence.layout(sequence.history, block, block.rows - 1)
         positions = sum(unit.length for unit in layout)
         rows_left = block.prepared.max_rows - max(0, block.rows - 1)
@@ -429,6 +429,7 @@ class Scheduler:
         sequence.move(SequenceStatus.FILLING)
         if is_resumed:
             return True
+        sequence.next_number += 1
         utterance.queue.popleft()
         utterance.blocks.append(block)
         utterance.timeline.note("planned", now_s)

@@ -124,9 +124,10 @@ class Block:
     )
 
     def __init__(
-        self, number: int, utterance: Utterance, segment: Segment, prepared: PreparedText, codebooks: int, now_s: float
+        self, utterance: Utterance, segment: Segment, prepared: PreparedText, codebooks: int, now_s: float
     ) -> None:
-        self.number = number
+        self.number = 0
+        """Within the sequence, in the order of speaking; settled when its turn comes."""
         self.utterance = utterance
         self.segment = segment
         self.prepared = prepared
