@@ -1,0 +1,282 @@
+"""What a Higgs checkpoint says about itself (geometry), and how it is to be run (settings)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from engine.errors import ModelLoadError
+from engine.runtime.kv_cache import KvGeometry
+from engine.runtime.runaway import RunawayLimits
+from engine.runtime.sampling import SamplingParameters
+
+MODEL_TYPE = "higgs_multimodal_qwen3"
+LICENCE_NOTICE = (
+    "Higgs Audio v3 weights are Boson AI's, under a research and non-commercial licence: read it in the checkpoint's "
+    "repository before you use what they speak."
+)
+DEFAULT_ROPE_THETA = 1_000_000.0
+"""Older checkpoints carry null for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackboneGeometry:
+    """The Qwen3 decoder."""
+
+    vocabulary: int
+    channels: int
+    inner: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    rope_theta: float
+    rms_eps: float
+    max_positions: int
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticGeometry:
+    """The speech encoder (HuBERT) that the codec's encoder listens with."""
+
+    channels: int = 768
+    inner: int = 3072
+    layers: int = 12
+    heads: int = 12
+    norm_eps: float = 1e-5
+    conv_channels: tuple[int, ...] = (512,) * 7
+    conv_kernels: tuple[int, ...] = (10, 3, 3, 3, 3, 2, 2)
+    conv_strides: tuple[int, ...] = (5, 2, 2, 2, 2, 2, 2)
+    position_kernel: int = 128
+    position_groups: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class CodecGeometry:
+    """The audio codec inside the checkpoint. The public checkpoint's config.json does not describe it: these defaults
+    are its geometry; a checkpoint with another one carries `audio_tokenizer_config` in its config.json."""
+
+    codebooks: int = 8
+    entries: int = 1024
+    entry_size: int = 64
+    sample_rate_hz: int = 24_000
+    semantic_rate_hz: int = 16_000
+    semantic_hop_samples: int = 320
+    acoustic_channels: int = 256
+    encoder_channels: int = 64
+    decoder_channels: int = 1024
+    encoder_strides: tuple[int, ...] = (8, 5, 4, 2, 3)
+    decoder_strides: tuple[int, ...] = (8, 5, 4, 2, 3)
+    semantic: SemanticGeometry = field(default_factory=SemanticGeometry)
+
+    @property
+    def samples_per_frame(self) -> int:
+        product = 1
+        for stride in self.decoder_strides:
+            product *= stride
+        return product
+
+    @property
+    def channels(self) -> int:
+        """Of the quantised vectors: acoustic and semantic ones side by side."""
+        return self.acoustic_channels + self.semantic.channels
+
+    @property
+    def semantic_frames_per_frame(self) -> int:
+        """Every how-manieth semantic frame is kept."""
+        per_frame = self.samples_per_frame * self.semantic_rate_hz / self.sample_rate_hz
+        return int(per_frame / self.semantic_hop_samples)
+
+    @property
+    def frames_per_s(self) -> float:
+        return self.sample_rate_hz / self.samples_per_frame
+
+
+@dataclass(frozen=True, slots=True)
+class HiggsGeometry:
+    """Everything that the weights' shapes follow from."""
+
+    backbone: BackboneGeometry
+    codec: CodecGeometry
+    codes: int
+    """V: codes per codebook, the codec's entries and the two marks."""
+    is_head_tied: bool
+
+    @property
+    def codebooks(self) -> int:
+        return self.codec.codebooks
+
+    @property
+    def begin_code(self) -> int:
+        """Begin-of-codes, the ramp's filling."""
+        return self.codes - 2
+
+    @property
+    def end_code(self) -> int:
+        """End-of-codes."""
+        return self.codes - 1
+
+
+@dataclass(frozen=True, slots=True)
+class HiggsSettings:
+    """How the model is run. Every size is declared here and nothing grows past it."""
+
+    device: str = "cpu"
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Of backbone, embeddings and KV memory. The codec always runs in float32: transposed convolutions in bfloat16 are
+    not stable."""
+    max_sequences: int = 16
+    """Sequences resident at once."""
+    max_decode_batch: int = 16
+    max_prefill_tokens: int = 512
+    page_tokens: int = 16
+    max_context_tokens: int = 4096
+    """Positions that one sequence may take: voice prompt, history and the block in hand."""
+    kv_tokens: int | None = None
+    """Positions in all; None = max_sequences * max_context_tokens, or what the device has left if that is less."""
+    memory_fraction: float = 0.9
+    """Of the device's free memory that may be planned."""
+    max_block_rows: int = 2048
+    """Rows of one block at most: 81.6 s."""
+    max_voice_s: float = 30.0
+    """Reference audio of a voice at most."""
+    history_blocks: int = 4
+    history_s: float = 30.0
+    first_window_frames: int = 5
+    max_window_frames: int = 50
+    right_context_frames: int | None = None
+    """Frames decoded beyond a window to make its last samples final; None = all that the codec reaches, so that windows
+    joined equal the block's one decode. Fewer means earlier audio whose joins are cross-faded: see
+    benchmarks/higgs_context.py for the error."""
+    max_windows_per_tick: int = 16
+    join_fade_ms: float = 5.0
+    """Fade at the two edges of every block."""
+    join_overlap_ms: float = 20.0
+    """Cross-fade into the window after one that had to do with less right context than the codec reaches."""
+    has_staircase: bool = True
+    """Force the end-of-codes staircase of the training layout and forbid marks elsewhere. Not yet compared with free
+    marks on the real weights."""
+    is_rope_rounded: bool = True
+    """Rotary cache rounded to bfloat16, as in training."""
+    is_deterministic: bool = False
+    """The same codes for a request whatever runs beside it, also in bfloat16: every row runs in batches of exactly
+    `max_decode_batch` rows with fixed KV splits. Slower."""
+    split_tokens: int = 128
+    """KV split of the deterministic mode."""
+    sampling: SamplingParameters = field(
+        default_factory=lambda: SamplingParameters(temperature=0.8, top_p=0.8, top_k=30, seed=0)
+    )
+    """Defaults for what a request leaves open (its seed is always its own)."""
+    runaway: RunawayLimits = field(
+        default_factory=lambda: RunawayLimits(max_silence_s=4.0, max_repeat_s=2.0, silence_level=10 ** (-50 / 20))
+    )
+    voices: Path | None = None
+    """Folder of the voice store; None = no cloning."""
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        return torch.float32 if self.dtype == "float32" else torch.bfloat16
+
+    def kv_geometry(self, backbone: BackboneGeometry) -> KvGeometry:
+        return KvGeometry(backbone.layers, backbone.kv_heads, backbone.head_size, self.page_tokens, self.torch_dtype)
+
+
+def read_geometry(folder: Path) -> HiggsGeometry:
+    """Read a checkpoint's config.json. Raises ModelLoadError that names what is absent or not supported."""
+    path = folder / "config.json"
+    try:
+        config = json.loads(path.read_text())
+        return _geometry(config)
+    except FileNotFoundError as error:
+        raise ModelLoadError(f"{folder} holds no config.json: it is no checkpoint folder") from error
+    except KeyError as error:
+        raise ModelLoadError(f"{path} lacks {error.args[0]!r}") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ModelLoadError(f"{path} is not understood: {error}") from error
+
+
+def _geometry(config: Mapping[str, Any]) -> HiggsGeometry:
+    _require(config, "model_type", MODEL_TYPE)
+    text, audio = config["text_config"], config["audio_encoder_config"]
+    _require(text, "hidden_act", "silu")
+    _require(audio, "encoder_type", "discrete")
+    _require(audio, "use_delay_pattern", True)
+    _require(audio, "out_dim", text["hidden_size"])
+    rope = text.get("rope_parameters") or {}
+    codec = _codec(config.get("audio_tokenizer_config"))
+    geometry = HiggsGeometry(
+        BackboneGeometry(
+            vocabulary=text["vocab_size"],
+            channels=text["hidden_size"],
+            inner=text["intermediate_size"],
+            layers=text["num_hidden_layers"],
+            heads=text["num_attention_heads"],
+            kv_heads=text["num_key_value_heads"],
+            head_size=text["head_dim"],
+            rope_theta=float(text.get("rope_theta") or rope.get("rope_theta") or DEFAULT_ROPE_THETA),
+            rms_eps=text["rms_norm_eps"],
+            max_positions=text["max_position_embeddings"],
+        ),
+        codec,
+        codes=audio["vocab_size"],
+        is_head_tied=audio["tie_word_embeddings"],
+    )
+    if audio["num_codebooks"] != codec.codebooks:
+        raise ValueError(f"num_codebooks is {audio['num_codebooks']}, the codec has {codec.codebooks}")
+    if geometry.codes != codec.entries + 2:
+        raise ValueError(
+            f"a codebook's vocab_size is {geometry.codes}, the codec's entries and two marks are {codec.entries + 2}"
+        )
+    return geometry
+
+
+def _codec(config: Mapping[str, Any] | None) -> CodecGeometry:
+    """From transformers' layout of a HiggsAudioV2Tokenizer config."""
+    if config is None:
+        return CodecGeometry()
+    acoustic, semantic = config["acoustic_model_config"], config["semantic_model_config"]
+    strides = tuple(acoustic["upsampling_ratios"])
+    frame_rate = -(-config["sample_rate"] // _product(strides))
+    bits_per_code = (config["codebook_size"] - 1).bit_length()
+    return CodecGeometry(
+        codebooks=int(1000 * config["target_bandwidths"][-1] // (frame_rate * bits_per_code)),
+        entries=config["codebook_size"],
+        entry_size=config["codebook_dim"],
+        sample_rate_hz=config["sample_rate"],
+        semantic_rate_hz=config["semantic_sample_rate"],
+        semantic_hop_samples=config["downsample_factor"],
+        acoustic_channels=acoustic["hidden_size"],
+        encoder_channels=acoustic["encoder_hidden_size"],
+        decoder_channels=acoustic["decoder_hidden_size"],
+        encoder_strides=tuple(acoustic["downsampling_ratios"]),
+        decoder_strides=strides,
+        semantic=SemanticGeometry(
+            channels=semantic["hidden_size"],
+            inner=semantic["intermediate_size"],
+            layers=semantic["num_hidden_layers"],
+            heads=semantic["num_attention_heads"],
+            norm_eps=semantic.get("layer_norm_eps", SemanticGeometry().norm_eps),
+            conv_channels=tuple(semantic["conv_dim"]),
+            conv_kernels=tuple(semantic["conv_kernel"]),
+            conv_strides=tuple(semantic["conv_stride"]),
+            position_kernel=semantic["num_conv_pos_embeddings"],
+            position_groups=semantic["num_conv_pos_embedding_groups"],
+        ),
+    )
+
+
+def _product(values: tuple[int, ...]) -> int:
+    product = 1
+    for value in values:
+        product *= value
+    return product
+
+
+def _require(config: Mapping[str, Any], key: str, value: object) -> None:
+    if config[key] != value:
+        raise ValueError(f"{key} is {config[key]!r}; only {value!r} is supported")

@@ -1,0 +1,169 @@
+"""The checkpoint's tensor names, and where each one goes. Every tensor of either layout is accounted for here.
+
+body.layers.N.* body.norm.weight                            the backbone
+tied.embedding.text_embedding.weight                        text embedding
+tied.embedding.modality_embeddings.0.embedding.weight       codebook embedding and head, codebook-major
+tied.embedding.modality_embeddings.0.model.*                the codec, decoder and encoder
+tied.head.*                                                 copies of both, not in all layouts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from engine.errors import ModelLoadError
+from engine.models.higgs.backbone import Backbone, DecoderLayer
+from engine.models.higgs.codebooks import CodebookHead
+from engine.models.higgs.codec import CodecDecoder
+from engine.models.higgs.config import CodecGeometry, HiggsGeometry, HiggsSettings
+from engine.models.higgs.reference import ReferenceEncoder
+from engine.runtime.weights import Checkpoint, Progress
+
+TEXT_EMBEDDING = "tied.embedding.text_embedding.weight"
+CODE_EMBEDDING = "tied.embedding.modality_embeddings.0.embedding.weight"
+CODEC_PREFIX = "tied.embedding.modality_embeddings.0.model."
+HEAD_PREFIX = "tied.head."
+TEXT_HEAD_PREFIX = "tied.head.text_head."
+CODE_HEAD_PREFIX = "tied.head.modality_heads.0."
+
+
+@dataclass(frozen=True, slots=True)
+class HiggsParts:
+    """The modules of a loaded checkpoint. `encoder` is None where voices are not cloned."""
+
+    backbone: Backbone
+    codebooks: CodebookHead
+    decoder: CodecDecoder
+    encoder: ReferenceEncoder | None
+
+
+def load_parts(
+    checkpoint: Checkpoint,
+    geometry: HiggsGeometry,
+    settings: HiggsSettings,
+    has_encoder: bool,
+    on_progress: Progress | None = None,
+) -> HiggsParts:
+    """Build the modules on the device and fill them. Raises ModelLoadError that names what does not fit."""
+    device, dtype = torch.device(settings.device), settings.torch_dtype
+    backbone = Backbone(geometry.backbone, dtype, device, settings.is_rope_rounded)
+    codebooks = CodebookHead(
+        geometry.codebooks, geometry.codes, geometry.backbone.channels, geometry.is_head_tied, dtype, device
+    )
+    decoder = CodecDecoder(geometry.codec, device)
+    encoder = ReferenceEncoder(geometry.codec, decoder.quantizer, device) if has_encoder else None
+
+    destinations = backbone_tensors(backbone) | codec_tensors(decoder)
+    destinations[CODE_EMBEDDING] = codebooks.embedding
+    optional: dict[str, tuple[int, ...]] = {}
+    heads = [name for name in checkpoint.entries if name.startswith(HEAD_PREFIX)]
+    code_shape = tuple(codebooks.embedding.shape)
+    for name in heads:
+        is_code_head = name.startswith(CODE_HEAD_PREFIX)
+        if is_code_head and codebooks.head is not None:
+            destinations[name] = codebooks.head
+        elif is_code_head or name.startswith(TEXT_HEAD_PREFIX):
+            optional[name] = code_shape if is_code_head else tuple(backbone.text_embedding.shape)
+    if codebooks.head is not None and not any(name.startswith(CODE_HEAD_PREFIX) for name in heads):
+        raise ModelLoadError(
+            f"{checkpoint.folder}: config.json says that the head is not tied, and no {CODE_HEAD_PREFIX}* is there"
+        )
+    unused = unused_codec_shapes(geometry.codec)
+    reference = (
+        ReferenceEncoder(geometry.codec, decoder.quantizer, torch.device("meta")) if encoder is None else encoder
+    )
+    reference_tensors = codec_tensors(reference)
+    if encoder is None:
+        unused |= {name: tuple(t.shape) for name, t in reference_tensors.items() if name not in destinations}
+    else:
+        destinations |= reference_tensors
+    optional[f"{CODEC_PREFIX}semantic_model.masked_spec_embed"] = (geometry.codec.semantic.channels,)
+
+    checkpoint.load(destinations, unused, optional, on_progress)
+    decoder.prepare()
+    for module in (backbone, codebooks, decoder, encoder):
+        if module is not None:
+            module.requires_grad_(False).eval()
+    return HiggsParts(backbone, codebooks, decoder, encoder)
+
+
+def part_bytes(geometry: HiggsGeometry, settings: HiggsSettings) -> Mapping[str, int]:
+    """Bytes of each part's weights on the device, from the geometry alone."""
+    meta = torch.device("meta")
+    b, dtype = geometry.backbone, settings.torch_dtype
+    decoder = CodecDecoder(geometry.codec, meta)
+    encoder = ReferenceEncoder(geometry.codec, decoder.quantizer, meta)
+    shared = {id(p) for p in decoder.parameters()}
+    return {
+        "backbone": _size(Backbone(b, dtype, meta, settings.is_rope_rounded)) + b.max_positions * b.head_size * 4,
+        "codebooks": _size(
+            CodebookHead(geometry.codebooks, geometry.codes, b.channels, geometry.is_head_tied, dtype, meta)
+        ),
+        "codec": _size(decoder) + geometry.codebooks * geometry.codec.entries * geometry.codec.acoustic_channels * 4,
+        "reference encoder": sum(p.numel() * p.element_size() for p in encoder.parameters() if id(p) not in shared),
+    }
+
+
+def _size(module: nn.Module) -> int:
+    return sum(p.numel() * p.element_size() for p in module.parameters())
+
+
+def backbone_tensors(backbone: Backbone) -> dict[str, Tensor]:
+    """Checkpoint name -> the (part of a) weight that it fills; packed projections are filled piece by piece."""
+    tensors: dict[str, Tensor] = {
+        TEXT_EMBEDDING: backbone.text_embedding,
+        "body.norm.weight": backbone.final_norm.weight,
+    }
+    for index, layer in enumerate(backbone.layers):
+        assert isinstance(layer, DecoderLayer)
+        attention, mlp, head = layer.attention, layer.mlp, layer.attention.head_size
+        inner = mlp.gate_up.shape[0] // 2
+        q_rows, kv_rows = attention.heads * head, attention.kv_heads * head
+        layer_tensors = {
+            "input_layernorm": layer.input_norm.weight,
+            "post_attention_layernorm": layer.post_attention_norm.weight,
+            "self_attn.q_proj": attention.qkv[:q_rows],
+            "self_attn.k_proj": attention.qkv[q_rows : q_rows + kv_rows],
+            "self_attn.v_proj": attention.qkv[q_rows + kv_rows :],
+            "self_attn.o_proj": attention.out,
+            "self_attn.q_norm": attention.q_norm,
+            "self_attn.k_norm": attention.k_norm,
+            "mlp.gate_proj": mlp.gate_up[:inner],
+            "mlp.up_proj": mlp.gate_up[inner:],
+            "mlp.down_proj": mlp.down,
+        }
+        tensors |= {f"body.layers.{index}.{name}.weight": tensor for name, tensor in layer_tensors.items()}
+    return tensors
+
+
+def codec_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """The same for a module of the codec, whose parameters are named as in the checkpoint."""
+    return {CODEC_PREFIX + name: parameter for name, parameter in module.named_parameters()}
+
+
+def unused_codec_shapes(codec: CodecGeometry) -> dict[str, tuple[int, ...]]:
+    """Tensors of training that nothing at inference reads: codebook statistics and the semantic decoder."""
+    semantic, kernel = codec.semantic.channels, 3
+    shapes: dict[str, tuple[int, ...]] = {
+        "fc1.weight": (semantic, codec.channels),
+        "fc1.bias": (semantic,),
+        "decoder_semantic.conv1.weight": (semantic, semantic, kernel),
+        "decoder_semantic.conv2.weight": (semantic, semantic, kernel),
+    }
+    for stage in range(codec.codebooks):
+        codebook = f"quantizer.quantizers.{stage}.codebook"
+        shapes[f"{codebook}.inited"] = (1,)
+        shapes[f"{codebook}.cluster_size"] = (codec.entries,)
+        shapes[f"{codebook}.embed_avg"] = (codec.entries, codec.entry_size)
+    for block in range(2):
+        prefix = f"decoder_semantic.conv_blocks.{block}"
+        shapes[f"{prefix}.conv.weight"] = (semantic, semantic, kernel)
+        shapes[f"{prefix}.conv.bias"] = (semantic,)
+        for unit in range(2):
+            shapes[f"{prefix}.res_units.{unit}.conv1.weight"] = (semantic, semantic, kernel)
+            shapes[f"{prefix}.res_units.{unit}.conv2.weight"] = (semantic, semantic, 1)
+    return {CODEC_PREFIX + name: shape for name, shape in shapes.items()}

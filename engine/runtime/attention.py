@@ -1,0 +1,154 @@
+"""Grouped-query attention over paged contexts, and the batch record that tells it where every row of a step stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import kernels
+from engine.runtime.layers import empty_parameter
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Rows at positions [first_position, first_position + length) of the context that `page_table` holds."""
+
+    first_position: int
+    length: int
+    page_table: Sequence[int]
+
+    @property
+    def end_position(self) -> int:
+        return self.first_position + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class ContextBatch:
+    """Where the rows of one step stand: first those of `prefill` spans, in order, then one per `decode` span.
+
+    positions, slots int64 [T]; page tables int64 [B, P]; query_starts int64 [B + 1]; lengths (context, the step's own
+    rows included) int64 [B]. `split_tokens`: sum every context in splits of that size (see `kernels`).
+    """
+
+    positions: Tensor
+    slots: Tensor
+    prefill_rows: int
+    max_query_tokens: int
+    prefill_tables: Tensor
+    query_starts: Tensor
+    prefill_lengths: Tensor
+    decode_tables: Tensor
+    decode_lengths: Tensor
+    split_tokens: int | None = None
+
+
+def context_batch(
+    prefill: Sequence[Span],
+    decode: Sequence[Span],
+    page_tokens: int,
+    device: torch.device,
+    split_tokens: int | None = None,
+) -> ContextBatch:
+    """Lay out one step; spans of `decode` have length 1."""
+    spans = (*prefill, *decode)
+    positions = [p for span in spans for p in range(span.first_position, span.end_position)]
+    slots = [
+        span.page_table[p // page_tokens] * page_tokens + p % page_tokens
+        for span in spans
+        for p in range(span.first_position, span.end_position)
+    ]
+    lengths = [span.length for span in prefill]
+    return ContextBatch(
+        positions=_indices(positions, device),
+        slots=_indices(slots, device),
+        prefill_rows=sum(lengths),
+        max_query_tokens=max(lengths, default=0),
+        prefill_tables=_tables(prefill, page_tokens, device),
+        query_starts=_indices([0, *accumulate(lengths)], device),
+        prefill_lengths=_indices([span.end_position for span in prefill], device),
+        decode_tables=_tables(decode, page_tokens, device),
+        decode_lengths=_indices([span.end_position for span in decode], device),
+        split_tokens=split_tokens,
+    )
+
+
+def single_rows(spans: Sequence[Span]) -> Iterator[Span]:
+    """Every row of the spans as a span of its own, so that a prefill can run as decode rows."""
+    for span in spans:
+        for position in range(span.first_position, span.end_position):
+            yield Span(position, 1, span.page_table)
+
+
+class PagedAttention(nn.Module):
+    """Projections, per-head query and key norms, rotary positions, attention over pages."""
+
+    def __init__(
+        self,
+        channels: int,
+        heads: int,
+        kv_heads: int,
+        head_size: int,
+        eps: float,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        super().__init__()
+        self.heads, self.kv_heads, self.head_size, self.eps = heads, kv_heads, head_size, eps
+        self.qkv = empty_parameter((heads + 2 * kv_heads) * head_size, channels, dtype=dtype, device=device)
+        self.out = empty_parameter(channels, heads * head_size, dtype=dtype, device=device)
+        self.q_norm = empty_parameter(head_size, dtype=dtype, device=device)
+        self.k_norm = empty_parameter(head_size, dtype=dtype, device=device)
+
+    def forward(self, x: Tensor, batch: ContextBatch, table: Tensor, key_pages: Tensor, value_pages: Tensor) -> Tensor:
+        """x [T, channels] -> [T, channels]; writes the rows' keys and values into the pools."""
+        rows = x.shape[0]
+        qkv = functional.linear(x, self.qkv).view(rows, self.heads + 2 * self.kv_heads, self.head_size)
+        q = kernels.rotary_kv(
+            qkv, self.q_norm, self.k_norm, self.eps, table, batch.positions, key_pages, value_pages, batch.slots
+        )
+        scale = self.head_size**-0.5
+        mixed = []
+        if batch.prefill_rows:
+            mixed.append(
+                kernels.paged_prefill_attention(
+                    q[: batch.prefill_rows],
+                    key_pages,
+                    value_pages,
+                    batch.prefill_tables,
+                    batch.query_starts,
+                    batch.prefill_lengths,
+                    batch.max_query_tokens,
+                    scale,
+                )
+            )
+        if rows > batch.prefill_rows:
+            mixed.append(
+                kernels.paged_decode_attention(
+                    q[batch.prefill_rows :],
+                    key_pages,
+                    value_pages,
+                    batch.decode_tables,
+                    batch.decode_lengths,
+                    scale,
+                    batch.split_tokens,
+                )
+            )
+        joined = mixed[0] if len(mixed) == 1 else torch.cat(mixed)
+        return functional.linear(joined.reshape(rows, self.heads * self.head_size), self.out)
+
+
+def _indices(values: Sequence[int], device: torch.device) -> Tensor:
+    return torch.tensor(values, dtype=torch.int64).to(device, non_blocking=True)
+
+
+def _tables(spans: Sequence[Span], page_tokens: int, device: torch.device) -> Tensor:
+    """Page tables cut to what the contexts use, filled up with each one's first page."""
+    used = [span.page_table[: -(-span.end_position // page_tokens)] for span in spans]
+    width = max(map(len, used), default=0)
+    rows = [[*pages, *([pages[0]] * (width - len(pages)))] for pages in used]
+    return torch.tensor(rows, dtype=torch.int64).view(len(used), width).to(device, non_blocking=True)

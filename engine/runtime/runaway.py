@@ -1,0 +1,54 @@
+"""Notices a block that has gone astray: a decoder that no longer finds its end falls silent, or repeats itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class RunawayLimits:
+    """`max_silence_s` has to exceed the longest pause that a tag can ask for."""
+
+    max_silence_s: float
+    max_repeat_s: float
+    silence_level: float
+    """Root mean square of a frame at or below which it is silent (full scale = 1)."""
+
+
+class RunawayGuard:
+    """Watches one block."""
+
+    __slots__ = ("_frame_s", "_last_codes", "_limits", "_repeated_rows", "_samples_per_frame", "_silent_frames")
+
+    def __init__(self, limits: RunawayLimits, frame_s: float, samples_per_frame: int) -> None:
+        self._limits = limits
+        self._frame_s = frame_s
+        self._samples_per_frame = samples_per_frame
+        self._last_codes: NDArray[np.int64] | None = None
+        self._repeated_rows = 0
+        self._silent_frames = 0
+
+    @property
+    def is_runaway(self) -> bool:
+        return (
+            self._silent_frames * self._frame_s > self._limits.max_silence_s
+            or self._repeated_rows * self._frame_s > self._limits.max_repeat_s
+        )
+
+    def observe_codes(self, codes: NDArray[np.int64]) -> None:
+        """The codes int64 [K] of the next row."""
+        is_same = self._last_codes is not None and bool((codes == self._last_codes).all())
+        self._repeated_rows = self._repeated_rows + 1 if is_same else 0
+        self._last_codes = codes
+
+    def observe_pcm(self, pcm: NDArray[np.float32]) -> None:
+        """The samples of the next frames, whole frames of them."""
+        frames = pcm[: len(pcm) - len(pcm) % self._samples_per_frame].reshape(-1, self._samples_per_frame)
+        loud = np.flatnonzero(np.sqrt(np.mean(np.square(frames), axis=1)) > self._limits.silence_level)
+        if len(loud):
+            self._silent_frames = len(frames) - 1 - int(loud[-1])
+        else:
+            self._silent_frames += len(frames)
