@@ -14,7 +14,8 @@ PYTEST_FLAGS ?=
 
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
-fingerprint = $(shell cat $(1) pyproject.toml | cksum | tr -d ' ')
+# A cached environment is used by many clones: its stamp names the clone whose code it runs.
+fingerprint = $(shell (cat $(1) pyproject.toml; echo $(CURDIR)) | cksum | tr -d ' ')
 SERVE_STAMP = $(VENV)/.antiphon-base-$(call fingerprint,requirements/base.txt)
 TEST_STAMP = $(VENV)/.antiphon-dev-$(call fingerprint,requirements/dev.txt)
 WEB_STAMP = tests/web/node_modules/.package-lock.json
