@@ -2,7 +2,7 @@
 
 Utterances arrive as a Poisson process, whatever has become of those before; each has a connection of its own, sends its
 whole text at once and is played by a `PlayerClock`. Audible first audio is counted from the sending of the text to
-the moment at which the player sounds the first sample of at least `AUDIBLE_LEVEL`.
+the moment at which the player sounds the first sample that is loud enough (`Listener`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from gateway.client import AudioFrame, Client, ConnectionLostError, RefusedError, ServerError, SpeechClientError
-from gateway.commands.player_clock import PlayerClock
-from gateway.ledger import AUDIBLE_LEVEL
+from gateway.client import (
+    Client,
+    ConnectionLostError,
+    RefusedError,
+    ServerError,
+    SpeechClientError,
+)
+from gateway.commands.listener import Heard, Listener
 
 MAX_OUTSTANDING: Final = 2000
 """Arrivals beyond this many unfinished ones are counted as errors (`too_many_outstanding`) and not sent."""
@@ -48,22 +53,6 @@ class Load:
     buffer_s: float = 0.1
     """The player starts with this much audio."""
     texts: tuple[str, ...] = TEXTS
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """What a listener got of one utterance; times are seconds on one clock, None where it never came to that."""
-
-    sent_s: float
-    first_frame_s: float | None
-    audible_s: float | None
-    audio_s: float
-    underruns: int
-    underrun_s: float
-    silent_at_s: float
-    """When the player had played everything."""
-    error: str | None
-    """An error code, "connection_lost", "refused", or None where the speech was whole."""
 
 
 def arrivals_s(load: Load) -> list[float]:
@@ -96,7 +85,8 @@ async def run_load(load: Load, on_heard: Callable[[int, int], None]) -> list[Hea
         for index, at_s in enumerate(times):
             await asyncio.sleep(max(0.0, start_s + at_s - time.monotonic()))
             if outstanding >= MAX_OUTSTANDING:
-                heard.append(_failed(time.monotonic(), "too_many_outstanding"))
+                now_s = time.monotonic()
+                heard.append(Listener(load.buffer_s).heard(now_s, now_s, "too_many_outstanding"))
                 continue
             outstanding += 1
             text = load.texts[index % len(load.texts)]
@@ -107,58 +97,20 @@ async def run_load(load: Load, on_heard: Callable[[int, int], None]) -> list[Hea
 async def listen(load: Load, text: str) -> Heard:
     """One utterance, from the connection to the last sample played."""
     sent_s = time.monotonic()
-    player: PlayerClock | None = None
-    first_frame_s: float | None = None
-    audible_s: float | None = None
-    audible_sample: int | None = None
+    listener = Listener(load.buffer_s)
     error: str | None = None
     try:
         async with Client.connect(load.url, key=load.key, open_timeout_s=CONNECT_TIMEOUT_S) as client:
             sent_s = time.monotonic()
-            utterance = await client.speak(text, format="pcm_s16le")
-            async for item in utterance:
-                if not isinstance(item, AudioFrame) or utterance.started is None:
-                    continue
-                now_s = time.monotonic()
-                if player is None:
-                    player = PlayerClock(utterance.started.sample_rate_hz, load.buffer_s)
-                    first_frame_s = now_s
-                if audible_sample is None:
-                    audible_sample = first_audible(item)
-                player.receive(len(item.payload) // 2, now_s)
-                if audible_s is None and audible_sample is not None and player.started_s is not None:
-                    audible_s = player.heard_at_s(audible_sample)
-            if utterance.done is None or utterance.done.reason != "complete":
-                error = utterance.done.reason if utterance.done else "cancelled"
+            utterance = await client.speak(text, format="pcm_s16le", words=False)
+            error = await listener.hear(utterance)
     except ServerError as failure:
         error = failure.code
     except RefusedError as failure:
         error = failure.code or "refused"
     except SpeechClientError as failure:
         error = "connection_lost" if isinstance(failure, ConnectionLostError) else type(failure).__name__
-    now_s = time.monotonic()
-    if player is None:
-        return _failed(sent_s, error) if error else Heard(sent_s, None, None, 0.0, 0, 0.0, now_s, None)
-    player.finish(now_s)
-    if audible_s is None and audible_sample is not None:
-        audible_s = player.heard_at_s(audible_sample)
-    return Heard(
-        sent_s=sent_s,
-        first_frame_s=first_frame_s,
-        audible_s=audible_s,
-        audio_s=player.received_samples / player.sample_rate_hz,
-        underruns=player.underruns,
-        underrun_s=player.underrun_s,
-        silent_at_s=player.heard_at_s(player.received_samples),
-        error=error,
-    )
-
-
-def first_audible(frame: AudioFrame) -> int | None:
-    """The first loud sample of a 16-bit frame, counted from the utterance's start."""
-    samples = np.frombuffer(frame.payload, dtype="<i2").astype(np.float32) / 32768
-    loud = np.flatnonzero(np.abs(samples) >= AUDIBLE_LEVEL)
-    return frame.start_sample + int(loud[0]) if len(loud) else None
+    return listener.heard(sent_s, time.monotonic(), error)
 
 
 def summarise(load: Load, heard: list[Heard]) -> dict[str, Any]:
@@ -233,7 +185,3 @@ def describe(report: dict[str, Any]) -> str:
     lines += [f"error {code}: {count}" for code, count in report["errors"].items()]
     lines.append("sustained" if report["is_sustained"] else "NOT sustained")
     return "\n".join(lines)
-
-
-def _failed(sent_s: float, error: str) -> Heard:
-    return Heard(sent_s, None, None, 0.0, 0, 0.0, sent_s, error)

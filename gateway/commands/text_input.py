@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import concurrent.futures
 import os
 import threading
 from collections.abc import AsyncIterator
@@ -54,6 +55,6 @@ def _read_into(descriptor: int, waiting: asyncio.Queue[bytes], loop: asyncio.Abs
         putting = waiting.put(read)
         try:
             asyncio.run_coroutine_threadsafe(putting, loop).result()
-        except (RuntimeError, asyncio.CancelledError):  # the loop is gone: nobody wants the rest
+        except (RuntimeError, concurrent.futures.CancelledError):  # the loop is gone: nobody wants the rest
             putting.close()
             return

@@ -7,18 +7,16 @@ from http import HTTPStatus
 import numpy as np
 import pytest
 
-from gateway.client import AudioFrame
 from gateway.commands.bench import (
-    Heard,
     Load,
     arrivals_s,
     describe,
-    first_audible,
     most_at_once,
     percentiles_ms,
     run_load,
     summarise,
 )
+from gateway.commands.listener import Heard
 from gateway.events import ClientEvent, EndText, ServerEvent
 from tests.fakes.native_server import RATE_HZ, SAMPLES_PER_CHAR, RampSpeech, native_server, refusal
 
@@ -36,15 +34,6 @@ def test_arrivals_are_the_same_for_the_same_seed_and_have_the_rate() -> None:
     assert len(times) == pytest.approx(10_000, rel=0.05)
     gaps = np.diff(times)
     assert np.std(gaps) == pytest.approx(np.mean(gaps), rel=0.1)  # exponential: as wide as long
-
-
-def test_the_first_audible_sample_is_counted_from_the_start_of_the_utterance() -> None:
-    samples = np.zeros(100, dtype="<i2")
-    samples[40:] = 32768 // 100 + 1
-    frame = AudioFrame(500, samples.tobytes(), is_first=False, is_last=False, is_segment_end=False)
-    assert first_audible(frame) == 540
-    quiet = AudioFrame(0, (samples // 2).astype("<i2").tobytes(), is_first=True, is_last=False, is_segment_end=False)
-    assert first_audible(quiet) is None
 
 
 def test_overlaps_are_counted_where_they_are_most() -> None:
@@ -88,7 +77,8 @@ async def test_an_utterance_that_the_server_breaks_off_is_no_whole_one() -> None
         def answer(self, event: ClientEvent) -> list[ServerEvent]:
             import dataclasses
 
-            from gateway.events import Done
+            from gateway.commands.listener import Heard
+from gateway.events import Done
 
             answers = super().answer(event)
             if isinstance(event, EndText):
