@@ -90,8 +90,8 @@ class Listener:
         )
 
     def _note_audible(self) -> None:
-        """When the first audible sample sounds: fixed once it is there and the player runs, since a player runs dry only
-        behind what it has."""
+        """When the first audible sample sounds. That is fixed once the sample is there and the player runs: a player
+        runs dry only behind what it has."""
         player = self._player
         if player is None or player.started_s is None or self._audible_sample is None:
             return

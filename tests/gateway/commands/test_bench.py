@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from http import HTTPStatus
 
 import numpy as np
@@ -17,7 +18,7 @@ from gateway.commands.bench import (
     summarise,
 )
 from gateway.commands.listener import Heard
-from gateway.events import ClientEvent, EndText, ServerEvent
+from gateway.events import ClientEvent, Done, EndText, ServerEvent
 from tests.fakes.native_server import RATE_HZ, SAMPLES_PER_CHAR, RampSpeech, native_server, refusal
 
 
@@ -75,11 +76,6 @@ async def test_a_refused_connection_is_an_error_by_its_code() -> None:
 async def test_an_utterance_that_the_server_breaks_off_is_no_whole_one() -> None:
     class Broken(RampSpeech):
         def answer(self, event: ClientEvent) -> list[ServerEvent]:
-            import dataclasses
-
-            from gateway.commands.listener import Heard
-from gateway.events import Done
-
             answers = super().answer(event)
             if isinstance(event, EndText):
                 return [dataclasses.replace(e, reason="error") if isinstance(e, Done) else e for e in answers]
