@@ -28,6 +28,7 @@ from gateway.events import Limits
 from gateway.metrics import Metrics
 from gateway.routes import Service, routes
 from gateway.session import SessionSettings
+from gateway.speech_routes import speech_routes
 from gateway.text.lexicon import Lexicon
 from gateway.transports.websocket import FlowControlledProtocol
 
@@ -114,7 +115,7 @@ def make_app(service: Service, on_ready: Callable[[], None] = lambda: None) -> S
             warm_up.cancel()
             await service.engine.close()
 
-    return Starlette(routes=routes(service), lifespan=lifespan)
+    return Starlette(routes=[*speech_routes(service), *routes(service)], lifespan=lifespan)
 
 
 async def _warm_up(service: Service, on_ready: Callable[[], None]) -> None:

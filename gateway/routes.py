@@ -24,12 +24,12 @@ from gateway.admission import Admission
 from gateway.auth import Access
 from gateway.connection import Connection
 from gateway.dialects import DIALECTS, DialectEntry
-from gateway.dialects.base import Handshake, ServerFacts
+from gateway.dialects.base import Dialect, Handshake, ServerFacts
 from gateway.dialects.vendor_names import VendorNames
 from gateway.errors import ClientError, ErrorCode, HandshakeError
 from gateway.metrics import Metrics
 from gateway.session import Session, SessionSettings
-from gateway.transports.websocket import WebSocketTransport
+from gateway.transports.websocket import Transport, WebSocketTransport
 
 PAGE_HEADERS: Final = {
     "content-security-policy": (
@@ -210,31 +210,39 @@ async def _page(web: str, service: Service, request: Request) -> Response:
 async def _speak(service: Service, entry: DialectEntry, websocket: WebSocket) -> None:
     """One WebSocket: refuse it before the upgrade, or run its connection until it closes."""
     try:
-        handshake = _handshake(websocket)
-        service.access.check_host(handshake.headers)
-        service.access.check_origin(handshake.headers)
-        key = entry.authenticate(service.access, handshake, service.clock())
-        if not service.is_ready and not service.admission.is_draining:
-            raise HandshakeError(503, ErrorCode.CAPACITY, service.not_ready_because, retry_after_s=STARTING_RETRY_S)
-        service.admission.connect(key)
+        handshake = handshake_of(websocket)
+        key = admit(service, entry.authenticate, handshake)
     except HandshakeError as error:
-        service.metrics.handshake_refused(error.status)
-        await websocket.send_denial_response(refusal(error, error.status))
+        await _deny(service, websocket, error)
         return
     try:
-        await _run(service, entry, handshake, key, websocket)
+        dialect = entry.make(handshake, service.facts)
+        await websocket.accept(subprotocol=dialect.subprotocol)
+        await run_peer(service, entry.name, key, WebSocketTransport(websocket), dialect)
+    except HandshakeError as error:
+        await _deny(service, websocket, error)
     finally:
         service.admission.disconnect(key)
 
 
-async def _run(service: Service, entry: DialectEntry, handshake: Handshake, key: str, websocket: WebSocket) -> None:
-    try:
-        dialect = entry.make(handshake, service.facts)
-    except HandshakeError as error:
-        service.metrics.handshake_refused(error.status)
-        await websocket.send_denial_response(refusal(error, error.status))
-        return
-    await websocket.accept(subprotocol=dialect.subprotocol)
+async def _deny(service: Service, websocket: WebSocket, error: HandshakeError) -> None:
+    service.metrics.handshake_refused(error.status)
+    await websocket.send_denial_response(refusal(error, error.status))
+
+
+def admit(service: Service, authenticate: Callable[[Access, Handshake, float], str], handshake: Handshake) -> str:
+    """The key's name, counted as connected until `admission.disconnect`. Raises HandshakeError."""
+    service.access.check_host(handshake.headers)
+    service.access.check_origin(handshake.headers)
+    key = authenticate(service.access, handshake, service.clock())
+    if not service.is_ready and not service.admission.is_draining:
+        raise HandshakeError(503, ErrorCode.CAPACITY, service.not_ready_because, retry_after_s=STARTING_RETRY_S)
+    service.admission.connect(key)
+    return key
+
+
+async def run_peer(service: Service, name: str, key: str, transport: Transport, dialect: Dialect) -> None:
+    """One peer's connection in this task, until it ends. `name`: the dialect's, for the metrics."""
     session = Session(
         session_id=f"s_{secrets.token_hex(8)}",
         resume_token=secrets.token_urlsafe(18),
@@ -246,11 +254,11 @@ async def _run(service: Service, entry: DialectEntry, handshake: Handshake, key:
         now_s=service.clock(),
     )
     connection = Connection(
-        WebSocketTransport(websocket),
+        transport,
         dialect,
         session,
         service.engine,
-        service.metrics.observer(entry.name),
+        service.metrics.observer(name),
         service.stalled_s,
         service.clock,
     )
@@ -261,10 +269,10 @@ async def _run(service: Service, entry: DialectEntry, handshake: Handshake, key:
         await connection.run()
     finally:
         del service.connections[connection]
-        service.metrics.ignored(entry.name, session.ignored_messages)
+        service.metrics.ignored(name, session.ignored_messages)
 
 
-def _handshake(connection: HTTPConnection) -> Handshake:
+def handshake_of(connection: HTTPConnection) -> Handshake:
     return Handshake(
         path=connection.url.path,
         path_params={name: str(value) for name, value in connection.path_params.items()},

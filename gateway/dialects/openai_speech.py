@@ -1,0 +1,163 @@
+"""OpenAI's `POST /v1/audio/speech`, and the lists of models and voices that its clients ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gateway.audio.containers import Container, check_container
+from gateway.dialects.base import Handshake, ServerFacts
+from gateway.dialects.http_speech import (
+    AudioBody,
+    AudioEncoder,
+    Body,
+    SpeechOrder,
+    base64_text,
+    server_sent_event,
+)
+from gateway.dialects.json_fields import Fields
+from gateway.errors import ClientError, ErrorCode, WarningCode
+from gateway.events import Audio, Done, Failed, Remark, UtteranceOptions, Words
+
+RATE_HZ: Final = 24000
+"""What `pcm` means to this API's clients; the files use it too."""
+SPEED_RANGE: Final = (0.5, 2.0)
+"""The API's own range is 0.25 to 4: no voice here can be asked for that, so it is brought into this one."""
+AUDIO_TOKENS_PER_S: Final = 20
+
+FORMATS: Final[dict[str, Container | None]] = {
+    "mp3": "mp3",
+    "opus": "ogg_opus",
+    "aac": "aac",
+    "flac": "flac",
+    "wav": "wav",
+    "pcm": None,
+}
+DEFAULT_FORMAT: Final = "mp3"
+
+ERRORS: Final[Mapping[ErrorCode, str]] = {
+    ErrorCode.BAD_MESSAGE: "invalid_request_error",
+    ErrorCode.UNKNOWN_TYPE: "invalid_request_error",
+    ErrorCode.UNKNOWN_FIELD: "invalid_request_error",
+    ErrorCode.MISSING_FIELD: "invalid_request_error",
+    ErrorCode.BAD_VALUE: "invalid_request_error",
+    ErrorCode.UNKNOWN_UTTERANCE: "invalid_request_error",
+    ErrorCode.UTTERANCE_EXISTS: "invalid_request_error",
+    ErrorCode.UTTERANCE_ENDED: "invalid_request_error",
+    ErrorCode.TEXT_TOO_LONG: "invalid_request_error",
+    ErrorCode.MESSAGE_TOO_BIG: "invalid_request_error",
+    ErrorCode.TOO_MANY_UTTERANCES: "rate_limit_error",
+    ErrorCode.VOICE_NOT_FOUND: "invalid_request_error",
+    ErrorCode.FORMAT_UNSUPPORTED: "invalid_request_error",
+    ErrorCode.RATE_UNSUPPORTED: "invalid_request_error",
+    ErrorCode.CAPACITY: "server_error",
+    ErrorCode.QUOTA: "rate_limit_error",
+    ErrorCode.IDLE_TIMEOUT: "server_error",
+    ErrorCode.RESUME_UNKNOWN: "invalid_request_error",
+    ErrorCode.RESUME_GAP: "invalid_request_error",
+    ErrorCode.DRAINING: "server_error",
+    ErrorCode.ENGINE_FAILED: "server_error",
+    ErrorCode.INTERNAL: "server_error",
+}
+"""Our code -> the API's error type; the code itself goes along as `code`."""
+
+
+def read_order(handshake: Handshake, server: ServerFacts, fields: Fields) -> SpeechOrder:
+    text = fields.require("input")
+    voice = fields.raw("voice")
+    named = server.names.voice(
+        fields.fields("voice").text("id") if isinstance(voice, dict) else fields.text("voice"), server.model
+    )
+    wanted = fields.text("response_format") or DEFAULT_FORMAT
+    if wanted not in FORMATS:
+        raise ClientError(
+            ErrorCode.FORMAT_UNSUPPORTED,
+            f"response_format {wanted!r:.40} is not supported; supported: {', '.join(FORMATS)}",
+        )
+    container = FORMATS[wanted]
+    if container is not None:
+        check_container(container, RATE_HZ)
+    encoder = AudioEncoder("pcm_s16le", RATE_HZ, container)
+    stream_format = fields.text("stream_format") or "audio"
+    if stream_format not in ("audio", "sse"):
+        raise ClientError(ErrorCode.BAD_VALUE, f"stream_format is {stream_format!r:.40}, must be 'audio' or 'sse'")
+    body: Body = AudioBody(encoder) if stream_format == "audio" else _EventBody(encoder, len(text))
+    speed = fields.number("speed")
+    low, high = SPEED_RANGE
+    remarks = [named.remark, server.names.model(fields.text("model"), server.model)]
+    if fields.text("instructions"):
+        remarks.append(
+            Remark(
+                WarningCode.PARAMETER_IGNORED,
+                "instructions in prose are not followed; put tags into the text (docs/tags.md)",
+                detail="instructions",
+            )
+        )
+    return SpeechOrder(
+        text,
+        UtteranceOptions(
+            voice=named.value,
+            format="pcm_s16le",
+            sample_rate_hz=RATE_HZ,
+            speed=None if speed is None else min(high, max(low, speed)),
+        ),
+        body,
+        tuple(remark for remark in remarks if remark is not None),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _EventBody:
+    """`stream_format: sse`: base64 deltas, then one `speech.audio.done`. Token counts are estimates: four characters
+    are a token of text, 50 ms a token of audio."""
+
+    encoder: AudioEncoder
+    input_chars: int
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        return (("content-type", "text/event-stream"), ("cache-control", "no-cache"))
+
+    def audio(self, event: Audio) -> bytes:
+        return self._delta(self.encoder.encode(event.payload))
+
+    def words(self, event: Words) -> bytes:
+        return b""
+
+    def done(self, event: Done) -> bytes:
+        input_tokens = -(-self.input_chars // 4)
+        output_tokens = round(event.audio_samples * AUDIO_TOKENS_PER_S / event.sample_rate_hz)
+        usage = {
+            "input_tokens": input_tokens,
+            "output_tokens": output_tokens,
+            "total_tokens": input_tokens + output_tokens,
+        }
+        return self._delta(self.encoder.finish()) + server_sent_event({"type": "speech.audio.done", "usage": usage})
+
+    def failed(self, event: Failed) -> bytes | None:
+        return server_sent_event({"type": "error", **error_body(event, 500)})
+
+    @staticmethod
+    def _delta(payload: bytes) -> bytes:
+        return server_sent_event({"type": "speech.audio.delta", "audio": base64_text(payload)}) if payload else b""
+
+
+def error_body(event: Failed, status: int) -> dict[str, Any]:
+    return {"error": {"message": event.message, "type": ERRORS[event.code], "code": event.code.value, "param": None}}
+
+
+def models(server: ServerFacts) -> dict[str, Any]:
+    """`GET /v1/models`: the loaded model, and the names that stand for it."""
+    names = [server.model.name, *(name for name, ours in server.names.models.items() if ours == server.model.name)]
+    return {
+        "object": "list",
+        "data": [{"id": name, "object": "model", "created": 0, "owned_by": "antiphon"} for name in names],
+    }
+
+
+def voices(server: ServerFacts) -> dict[str, Any]:
+    """`GET /v1/audio/voices`, which self-hosted servers have made a custom."""
+    return {
+        "voices": [{"id": voice.id, "name": voice.name, "language": voice.language} for voice in server.model.voices]
+    }
