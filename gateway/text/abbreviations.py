@@ -9,11 +9,10 @@ from gateway.text.listed import listed
 BEFORE_NAME: Final = frozenset(
     listed(
         """
-    dr mr mrs ms mx messrs prof rev fr hon pres gov sen rep gen col lt maj capt cpt cmdr adm sgt cpl pvt
-    supt det insp st ste mt ft sra sr. srta dott sig mme mlle mgr dra hr fru dipl ing no nos nr vol vols fig
-    figs eq eqs sec ch chap p pp pg art par para ex exs app ver rev. ed eds vs v cf viz e.g i.e eg ie al.
-    approx ca c. abt resp incl excl esp bzw z.b d.h u.a p.ej min. max. avg temp tel ext op cit ibid n.b q.v
-    s.t w.r.t aka a.k.a attn b. d. r. u. z
+    dr mr mrs ms mx messrs prof rev gov lt maj capt cpt cmdr adm sgt cpl pvt supt det insp st ste ft
+    sra srta dott sig mme mlle mgr dra hr fru dipl vol vols fig figs eq eqs ch chap p pp pg exs vs
+    cf viz e.g i.e approx abt incl excl esp bzw z.b d.h u.a p.ej cit ibid n.b q.v s.t w.r.t aka
+    a.k.a attn
     """
     )
 )
@@ -22,11 +21,11 @@ BEFORE_NAME: Final = frozenset(
 EITHER: Final = frozenset(
     listed(
         """
-    etc inc ltd co corp llc bros jr sr esq ph.d m.d b.a m.a m.sc b.sc d.d.s j.d phd a.m p.m am pm u.s u.s.a
-    u.k u.n e.u d.c u.s.s.r l.a n.y jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu
-    thur thurs fri sat sun ave blvd rd dept univ assn est govt intl natl hwy pkwy sq ln ct apt ste bldg a.d
-    b.c b.c.e c.e a.k.a al ibid misc orig oz lb lbs ft yd mi hr hrs min mins sec secs km cm mm kg mg ml gal
-    qt pt tbsp tsp wk wks yr yrs mo mos usw ecc s.a
+    etc inc ltd co corp llc bros jr sr esq ph.d m.d b.a m.a m.sc b.sc d.d.s j.d phd a.m p.m am pm
+    u.s u.s.a u.k u.n e.u d.c u.s.s.r l.a n.y jan feb mar apr jun jul aug sep sept oct nov dec mon
+    tue tues wed thu thur thurs fri sat sun ave blvd rd dept univ assn est govt intl natl hwy pkwy
+    sq ln ct apt ste bldg a.d b.c b.c.e c.e a.k.a al ibid misc orig oz lb lbs ft yd mi hr hrs min
+    mins sec secs km cm mm kg mg ml gal qt pt tbsp tsp wk wks yr yrs mo mos usw ecc s.a no nos nr
     """
     )
 )
@@ -35,8 +34,10 @@ EITHER: Final = frozenset(
 WORD_DECIDES: Final = frozenset(
     listed(
         """
-    co corp inc ltd bros u.s u.s.a u.k u.n e.u d.c l.a n.y ave blvd rd jan feb mar apr jun jul aug sep sept
-    oct nov dec mon tue tues wed thu thur thurs fri sat sun jr sr dept univ st
+    co corp inc ltd bros u.s u.s.a u.k u.n e.u d.c l.a n.y ave blvd rd jan feb mar apr jun jul aug
+    sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun jr sr dept univ st al app art
+    avg b ca col d ed eds eg ex ext fr gen hon ie ing max min mt op par para pres r rep resp sec sen
+    tel temp u v ver z
     """
     )
 )

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from engine.speech import Boundary, Control, Pronunciation, Segment, Span
 from gateway.text.endings import BreakKind, Ending, ending_of, is_phrase_start, may_cut_between, settle
-from gateway.text.scripts import CLOSERS, DENSE, DENSE_CHARS, OPENING_TO_CLOSING, UNSPACED, script_of
+from gateway.text.scripts import DENSE, DENSE_CHARS, OPENING_TO_CLOSING, UNSPACED, script_of
 from gateway.text.settings import TextSettings
 from gateway.text.sink import Gap, TextNotice
 from gateway.text.vocabulary import Effect
@@ -102,8 +102,10 @@ class Chunker:
     def word(self, text: str, starts: list[int], ends: list[int], phonemes: str | None = None) -> None:
         ending = self._ending
         if ending is not None:
-            if self._gap is None and all(char in CLOSERS for char in text):
+            is_bare = phonemes is None and not any(char.isalnum() for char in text)
+            if is_bare and self._gap is None and self._words and self._belongs_before(text):
                 self._append(text, starts, ends, None)
+                self._ending = ending_of(self._words[-1].text, self._language) or ending
                 return
             self._settle(text.lstrip("\"'“‘«([{*_") or text)
         self._line = None
@@ -208,17 +210,20 @@ class Chunker:
     def _append(self, text: str, starts: list[int], ends: list[int], phonemes: str | None) -> None:
         is_bare = phonemes is None and not any(char.isalnum() for char in text)
         self._end = max(self._end, ends[-1])
-        is_opening = is_bare and any(char in OPENING_TO_CLOSING or char == '"' for char in text)
-        if is_bare and not self._words and not is_opening:
-            return
-        if is_bare and not is_opening and text[0] not in _SPACED_MARKS:
+        if is_bare and self._belongs_before(text):
+            if not self._words:
+                return
             self._gap = None
             last = self._words[-1]
             if last.phonemes is None:
-                last.text += text
-                last.starts += starts
-                last.ends += ends
+                self._nest(text)
+                if last.text[-1] != text:
+                    last.text += text
+                    last.starts += starts
+                    last.ends += ends
                 return
+        elif is_bare and not self._words and text[0] in _SPACED_MARKS:
+            return
         size = len(text)
         if not text.isascii() and script_of(text[0]) in DENSE:
             size *= DENSE_CHARS
@@ -230,9 +235,21 @@ class Chunker:
         if self._nesting:
             self._nested_size += size + 1
 
+    def _belongs_before(self, marks: str) -> bool:
+        """Marks without a word of their own belong to the word before, unless they open or stand between words."""
+        if marks[0] in _SPACED_MARKS and self._gap is not None:
+            return False
+        return not any(
+            (char in OPENING_TO_CLOSING and char not in self._nesting[-1:])
+            or (char == '"' and char not in self._nesting)
+            for char in marks
+        )
+
     def _nest(self, text: str) -> None:
         for index, char in enumerate(text):
-            if char in OPENING_TO_CLOSING:
+            if self._nesting and (char == self._nesting[-1] or (char == "”" and self._nesting[-1] == "“")):
+                self._nesting.pop()
+            elif char in OPENING_TO_CLOSING:
                 self._nesting.append(OPENING_TO_CLOSING[char])
             elif char == '"':
                 if '"' in self._nesting:

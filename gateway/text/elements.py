@@ -28,7 +28,7 @@ from gateway.text.vocabulary import (
 )
 
 Capture = Literal["substitute", "phonemes", "spell", "hidden"]
-ElementBreak = Literal["space", "line", "paragraph"]
+ElementBreak = Literal["space", "line", "item", "paragraph"]
 
 _ELEMENT: Final = re.compile(
     r"\s*(/?)\s*([A-Za-z][\w:.-]*)((?:\s+[\w:.-]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s\"'=<>`]+))?)*)\s*(/?)\s*"
@@ -44,7 +44,7 @@ _BLOCKS: Final = frozenset(
     """
     )
 )
-_LINES: Final = frozenset(listed("br li tr dt dd option s_break caption"))
+_ITEMS: Final = frozenset(listed("li tr dt dd option caption summary s sentence"))
 _CELLS: Final = frozenset(listed("td th"))
 _INLINE: Final = frozenset(
     listed(
@@ -57,7 +57,9 @@ _INLINE: Final = frozenset(
     )
 )
 _HIDDEN: Final = frozenset(listed("script style"))
-_SILENT_SSML: Final = frozenset(listed("s sentence lang voice mstts:silence mstts:viseme mark seq par media"))
+_THOUGHTS: Final = frozenset(listed("think thinking thought thoughts reasoning scratchpad analysis reflection"))
+"""What a reasoning model writes for itself; nobody wants to hear it."""
+_SILENT_SSML: Final = frozenset(listed("lang voice mstts:silence mstts:viseme mark seq par media"))
 
 ARPABET: Final[dict[str, str]] = {
     "AA": "ɑ", "AE": "æ", "AH": "ʌ", "AO": "ɔ", "AW": "aʊ", "AX": "ə", "AY": "aɪ", "B": "b", "CH": "tʃ", "D": "d",
@@ -123,13 +125,17 @@ def read_element(body: str, *, is_after_word: bool) -> Element | None:
 
 
 def _is_structure(name: str) -> bool:
-    return name in _BLOCKS or name in _LINES or name in _CELLS or name in _INLINE or name in _SILENT_SSML
+    return (
+        name in _BLOCKS or name in _ITEMS or name == "br" or name in _CELLS or name in _INLINE or name in _SILENT_SSML
+    )
 
 
 def _gap(name: str) -> ElementBreak | None:
     if name in _BLOCKS:
         return "paragraph"
-    if name in _LINES:
+    if name in _ITEMS:
+        return "item"
+    if name == "br":
         return "line"
     return "space" if name in _CELLS else None
 
@@ -145,7 +151,7 @@ _STATEFUL: Final = frozenset(
 
 
 def _closing(name: str, *, is_after_word: bool) -> Element | None:
-    if name in _STATEFUL or _is_structure(name) or name in ACTIONS or name in CUES:
+    if name in _STATEFUL or name in _THOUGHTS or _is_structure(name) or name in ACTIONS or name in CUES:
         return Element(name, is_closing=True, gap=_gap(name))
     del is_after_word  # a closing tag of an unknown element is markup wherever it stands
     return Element(name, is_closing=True, unknown=(name,))
@@ -153,6 +159,8 @@ def _closing(name: str, *, is_after_word: bool) -> Element | None:
 
 def _known(tag: _Tag, *, is_empty: bool) -> Element | None:
     name, attributes = tag.name, tag.attributes
+    if name in _THOUGHTS:
+        return Element(name, capture=None if is_empty else "hidden", is_empty=is_empty)
     if name in _HIDDEN and not (name == "style" and {"value", "name"} & attributes.keys()):
         return Element(name, capture=None if is_empty else "hidden", is_empty=is_empty)
     if name in ("break", "pause"):

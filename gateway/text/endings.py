@@ -16,7 +16,7 @@ from gateway.text.abbreviations import (
     VOWELLESS_WORDS,
     WORD_DECIDES,
 )
-from gateway.text.scripts import CLAUSE_MARKS, CLOSERS, ELLIPSES, SENTENCE_MARKS
+from gateway.text.scripts import CLAUSE_MARKS, CLOSERS, ELLIPSES, SENTENCE_MARKS, script_of
 
 BreakKind = Literal["clause", "sentence"]
 Needs = Literal["gap", "letter", "word"]
@@ -64,7 +64,7 @@ def ending_of(word: str, language: str | None) -> Ending | None:
         ending = _full_stop(core[:-1].lstrip(_OPENERS), language)
         return _CLOSED_SENTENCE if is_closed and ending is _SENTENCE else ending
     if mark in CLAUSE_MARKS:
-        if mark == ";" and language == "el":
+        if mark == ";" and (language == "el" or script_of(core[-2:-1] or " ") == "Greek"):
             return _SENTENCE
         body = core[:-1].lstrip(_OPENERS)
         if mark == "," and (body[-1:].isdigit() or body.lower().rstrip(".") in CALENDAR):
@@ -80,7 +80,7 @@ def _full_stop(body: str, language: str | None) -> Ending | None:
         is_ordinal = language in ORDINAL_DOT_LANGUAGES and body.isdecimal() and len(body) <= 2
         return _ORDINAL if is_ordinal else _SENTENCE
     lower = body.lower()
-    if lower in BEFORE_NAME and not (lower == "no" and body == "no"):
+    if lower in BEFORE_NAME:
         return None
     if lower in WORD_DECIDES:
         return _NAME_ABBREVIATION
@@ -90,9 +90,9 @@ def _full_stop(body: str, language: str | None) -> Ending | None:
         return _INITIAL if body.isupper() else _ABBREVIATION
     if "." in body and all(len(part) <= 2 for part in body.split(".")):
         return _NAME_ABBREVIATION
-    if len(body) <= 4 and body.isalpha() and not body.isupper() and body.isascii():
-        if not _VOWELS & set(lower) and lower not in VOWELLESS_WORDS:
-            return _NAME_ABBREVIATION
+    is_short_word = len(body) <= 4 and body.isascii() and body.isalpha() and not body.isupper()
+    if is_short_word and not _VOWELS & set(lower) and lower not in VOWELLESS_WORDS:
+        return _NAME_ABBREVIATION
     return _SENTENCE
 
 

@@ -12,34 +12,37 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.text.scripts import CLAUSE_MARKS, CLOSERS, ELLIPSES, SENTENCE_MARKS
+from gateway.text.scripts import CLAUSE_MARKS, CLOSERS, ELLIPSES, SENTENCE_MARKS, script_of
 from gateway.text.symbols import (
     ARROWS,
     COMMA_ALONE,
+    DOUBTFUL_DOMAINS,
     EMOTICON,
     ENGLISH,
     FILE_ENDINGS,
     MATH,
     SILENT_ALONE,
     SPOKEN_NAMES,
+    TEXT_EMOTICONS,
     TOP_LEVEL_DOMAINS,
     TYPOGRAPHIC,
 )
 
 _PLAIN: Final = re.compile(r"[\"'(]?[A-Za-z]+(?:['-][A-Za-z]+)*[\"')]?[.,!?;:]?[\"')]?")
 _SIMPLE_NUMBER: Final = re.compile(r"[$€£]?\d+(?:[.,:]\d+)*%?[.,!?;:]?")
-_SCHEME: Final = re.compile(r"(?:https?|ftps?|wss?|file|ssh|git|mailto|tel):(?://)?(?=\S)", re.IGNORECASE)
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://|(?:mailto|tel):(?=\S)", re.IGNORECASE)
 _DOMAIN: Final = re.compile(r"(?:[\w-]+\.)+([A-Za-z]{2,})(?::\d+)?(?=[/?#]|$)")
 _EMAIL: Final = re.compile(r"[\w.+%-]+@(?:[\w-]+\.)+[A-Za-z]{2,}")
 _FILE: Final = re.compile(r"[\w.-]*\w\.([A-Za-z0-9]{1,5})")
 _ROOTED: Final = re.compile(r"(?:~|\.{1,2})?/\w|[A-Za-z]:\\|\\\\\w")
 _RUN_OF_LETTERS: Final = re.compile(r"([^\W\d_])\1{5,}")
 _RUN_OF_MARKS: Final = re.compile(r"[!?]{2,}|([！？.。,，;；:…—–~])\1+")
+_PLAIN_NUMBER: Final = re.compile(r"[\d.,]*\d")
 _DOLLARS: Final = re.compile(r"\$")
 _LATEX: Final = re.compile(r"\\(?:[A-Za-z]+|.)")
 _COMPATIBLE: Final = re.compile(
     "[\uff01-\uff5e\uff66-\uff9f\U0001d400-\U0001d7ff\ufb00-\ufb06\u2460-\u24ff\u2160-\u217f\u2103\u2109\u2102-\u2102\u210a-\u2115"
-    "\u2119-\u211d\u2124-\u2134\ufb50-\ufefc\u3300-\u33ff]"
+    "\u2119-\u211d\u2124-\u2134\ufb50-\ufefc\u3200-\u33ff]"
 )
 _WIDE_MARKS: Final = frozenset("，！？：；（）")
 
@@ -84,7 +87,9 @@ class Reading:
 def is_plain(text: str) -> bool:
     """It can be spoken as it is: no look is needed at what it might be."""
     if text.isascii() and text.isalpha():
-        return len(text) < 12
+        return text not in TEXT_EMOTICONS and (
+            len(text) < 6 or (len(text) < 24 and _RUN_OF_LETTERS.search(text) is None)
+        )
     return (
         len(text) < 24 and (_PLAIN.fullmatch(text) or _SIMPLE_NUMBER.fullmatch(text)) is not None and "://" not in text
     )
@@ -97,7 +102,7 @@ def read_word(reading: Reading, *, before: str, is_english: bool, has_text_norma
     """
     _compose(reading)
     text = reading.text
-    if EMOTICON.fullmatch(text):
+    if EMOTICON.fullmatch(text) or text.rstrip("!.,?") in TEXT_EMOTICONS:
         reading.keep([])
         return
     if not any(char.isalnum() for char in text):
@@ -110,13 +115,14 @@ def read_word(reading: Reading, *, before: str, is_english: bool, has_text_norma
     if is_english and core.lower() in SPOKEN_NAMES:
         reading.say(start, end, SPOKEN_NAMES[core.lower()])
         return
-    _strip_markup(reading)
+    _strip_markup(reading, is_english=is_english)
     if not reading.text:
         return
     if is_english:
         _read_inner_marks(reading, has_text_normalizer=has_text_normalizer)
     reading.replace(_RUN_OF_LETTERS, lambda match: match.group(1) * 3)
     reading.replace(_RUN_OF_MARKS, _one_mark)
+    reading.trim()
 
 
 def _one_mark(match: re.Match[str]) -> str:
@@ -139,20 +145,39 @@ def _compose(reading: Reading) -> None:
     if _COMPATIBLE.search(text):
         reading.replace(
             _COMPATIBLE,
-            lambda match: (
-                match.group() if match.group() in _WIDE_MARKS else unicodedata.normalize("NFKC", match.group())
-            ),
+            lambda match: _compatible(match.group()),
         )
         text = reading.text
-    if not unicodedata.is_normalized("NFC", text):
+    if not unicodedata.is_normalized("NFC", text) or any(map(unicodedata.combining, text)):
         end = len(text)
         for start in range(len(text) - 1, -1, -1):
             if start == 0 or not unicodedata.combining(text[start]):
                 cluster = text[start:end]
-                composed = unicodedata.normalize("NFC", cluster)
+                composed = _without_scribble(unicodedata.normalize("NFC", cluster))
                 if composed != cluster:
                     reading.say(start, end, composed)
                 end = start
+
+
+def _compatible(char: str) -> str:
+    if char in _WIDE_MARKS:
+        return char
+    plain = unicodedata.normalize("NFKC", char)
+    return f" {plain} " if "\u2460" <= char <= "\u24ff" or "\u3200" <= char <= "\u33ff" else plain
+
+
+_ACCENTS: Final = frozenset(
+    "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0323\u0327\u0328\u0331"
+)
+
+
+def _without_scribble(cluster: str) -> str:
+    """A letter with what languages put on it; marks piled up for looks go."""
+    base = cluster[0]
+    if script_of(base) not in (None, "Latin"):
+        return cluster
+    kept = [mark for mark in cluster[1:] if mark in _ACCENTS or not unicodedata.combining(mark)]
+    return base + "".join(kept[:2]) if base.isalpha() else base
 
 
 def _core(text: str) -> tuple[int, int]:
@@ -173,6 +198,9 @@ def _read_marks(reading: Reading, before: str, *, is_english: bool, has_text_nor
     is_between = before.isalnum() or (bool(before) and before in CLOSERS) or before in ("%", "°")
     if text in ("$", "€", "£", "¥", "#"):
         reading.keep([])
+    elif text in ("№", "§"):
+        if is_english:
+            reading.say(0, 1, ENGLISH[text])
     elif text in ARROWS:
         reading.say(0, len(text), ("to" if is_english else ",") if is_between else "")
     elif text in COMMA_ALONE or set(text) <= set("|"):
@@ -217,7 +245,7 @@ def _read_address(reading: Reading, start: int, end: int, *, is_english: bool) -
         return False
     spoken: str | None = None
     scheme = _SCHEME.match(core)
-    if scheme is not None and ("//" in scheme.group() or scheme.group().lower() in ("mailto:", "tel:")):
+    if scheme is not None:
         rest = core[scheme.end() :]
         spoken = _email(rest, is_english) if _EMAIL.fullmatch(rest) else _url(rest, is_english)
     elif "@" in core and _EMAIL.fullmatch(core):
@@ -242,9 +270,14 @@ def _read_address(reading: Reading, start: int, end: int, *, is_english: bool) -
 
 def _is_domain(core: str) -> bool:
     match = _DOMAIN.match(core)
-    return match is not None and (core.lower().startswith("www.") or match.group(1).lower() in TOP_LEVEL_DOMAINS) and not (
-        match.group(1).lower() in FILE_ENDINGS and match.end() == len(core)
-    )  # fmt: skip
+    if match is None:
+        return False
+    ending = match.group(1)
+    if core.lower().startswith("www."):
+        return True
+    if ending.lower() not in TOP_LEVEL_DOMAINS or not (ending.islower() or core.isupper()):
+        return False
+    return match.end() < len(core) or ending not in DOUBTFUL_DOMAINS
 
 
 def _dotted(text: str) -> str:
@@ -260,14 +293,14 @@ def _url(address: str, is_english: bool) -> str:
         host = host[4:]
     host = re.sub(r":\d+$", "", host)
     if not is_english:
-        return host or address
+        return host
     parts = [part for part in path.split("/") if part]
     if len(path) > 24 or len(parts) > 2 or not re.fullmatch(r"[A-Za-z0-9_./-]*", path):
         parts = []
     spoken = _dotted(host)
     for part in parts:
         spoken += " slash " + _dotted(part.replace("_", " ").replace("-", " "))
-    return spoken.strip() or "link"
+    return spoken.strip()
 
 
 def _email(address: str, is_english: bool) -> str:
@@ -280,7 +313,9 @@ def _email(address: str, is_english: bool) -> str:
 
 def _is_file(core: str) -> bool:
     match = _FILE.fullmatch(core)
-    return match is not None and match.group(1).lower() in FILE_ENDINGS and not core[0].isdigit()
+    if match is None or match.group(1).lower() not in FILE_ENDINGS or core[0].isdigit():
+        return False
+    return any(len(part) > 1 for part in core.split("."))
 
 
 def _is_path(core: str) -> bool:
@@ -301,43 +336,49 @@ def _path(core: str) -> str:
 # ---- marks inside a word
 
 
-def _strip_markup(reading: Reading) -> None:
+def _strip_markup(reading: Reading, *, is_english: bool) -> None:
     """Emphasis, strike-through, code ticks, escapes, braces, a hash or at-sign in front."""
-    text = reading.text
-    if not any(char in "*_~`\\{}#@|<>^$" for char in text):
+    if _MARKUP.isdisjoint(reading.text):
         return
     reading.replace(_LATEX, lambda match: match.group()[1:] if match.group()[1:].isalnum() else " ")
     if len(reading.text) > 2 and reading.text[0] == "$" == reading.text.rstrip(".,;:!?")[-1:]:
         reading.replace(_DOLLARS, lambda match: "")
     text = reading.text
-    last = len(text) - 1
-
-    def between(index: int, test: Callable[[str], bool]) -> bool:
-        return 0 < index < last and test(text[index - 1]) and test(text[index + 1])
-
-    for index in range(last, -1, -1):
-        char = text[index]
-        if char == "*":
-            reading.say(index, index + 1, " times " if between(index, str.isdigit) else "")
-        elif char == "_" or char == "|":
-            reading.say(index, index + 1, " " if between(index, str.isalnum) else "")
-        elif char in "`\\":
-            reading.say(index, index + 1, "")
-        elif char in "{}":
-            reading.say(index, index + 1, " " if 0 < index < last else "")
-        elif char == "~":
-            is_about = text[index + 1 : index + 2].isdigit() and not text[:index].strip("\"'(")
-            reading.say(index, index + 1, "about " if is_about else "")
-        elif (char == "#" and not text[index + 1 : index + 2].isdigit() and not text[index - 1 : index].isalnum()) or (
-            char == "$"
-            and not (
-                text[index + 1 : index + 2].isdigit()
-                or text[index - 1 : index].isdigit()
-                or between(index, str.isalpha)
-            )
-        ):
-            reading.say(index, index + 1, "")
+    for index in range(len(text) - 1, -1, -1):
+        if text[index] in _MARKUP:
+            spoken = _instead_of(text, index, is_english=is_english)
+            if spoken != text[index]:
+                reading.say(index, index + 1, spoken)
     reading.trim()
+
+
+_MARKUP: Final = frozenset("*_~`\\{}#@|$=")
+
+
+def _instead_of(text: str, index: int, *, is_english: bool) -> str:
+    """What the mark `text[index]` becomes."""
+    mark, before, after = text[index], text[:index], text[index + 1 :]
+    is_between_words = before[-1:].isalnum() and after[:1].isalnum()
+    is_between_digits = before[-1:].isdigit() and after[:1].isdigit()
+    if mark == "*":
+        return (" times " if is_english else "×") if is_between_digits else ""
+    if mark in "_|":
+        return " " if is_between_words else ""
+    if mark in "{}":
+        return " " if before and after else ""
+    if mark == "~":
+        if is_between_words:
+            return "-" if is_between_digits else " "
+        return "about " if is_english and after[:1].isdigit() and not before.strip("\"'(") else ""
+    if mark == "@":
+        return "at " if is_english and after and not before else mark
+    if mark == "#":
+        return mark if after[:1].isdigit() or before[-1:].isalnum() else ""
+    if mark == "$":
+        return mark if after[:1].isdigit() or _PLAIN_NUMBER.fullmatch(before) else ""
+    if mark == "=":
+        return "" if not before.strip("=") or not after.strip("=.,;:!?") else mark
+    return ""
 
 
 _INNER: Final = re.compile(r"(?<=\w)(?:->|=>|→)(?=\w)|\^[23](?!\w)|(?<=\w)\^(?=\w)")

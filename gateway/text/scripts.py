@@ -14,7 +14,9 @@ from gateway.text.listed import listed
 CharKind = Literal["space", "drop", "mark", "unspaced", "word"]
 """white space; nothing to speak; belongs to the character before; of a script without spaces; all other."""
 
-SENTENCE_MARKS: Final = frozenset("!?！？。｡．؟۔।॥‽⁇⁈⁉。։።፧፨።៕။၏᙮᠃᠉𑁇𑁈꘎꘏꛳꛷")
+SENTENCE_MARKS: Final = frozenset(
+    "!?\uff01\uff1f\u3002\uff61\uff0e\u061f\u06d4\u0964\u0965\u203d\u2047\u2048\u2049\u0589\u1362\u1367\u1368\u104b\u17d4\u17d5\u0f0d\u0f0e\u1803\u1809"
+)
 """End a sentence wherever they stand (the ASCII full stop is a matter of its own)."""
 CLAUSE_MARKS: Final = frozenset(",;:，、；：،؛—–၊፣፤፥᠂᠈՝﹐﹑﹔﹕､")
 ELLIPSES: Final = frozenset("…⋯")
@@ -172,8 +174,12 @@ def _kind(char: str) -> CharKind:
         return "word"
     if char.isspace() or code in (0x200B, 0x2060):
         return "drop" if code in (0x1C, 0x1D, 0x1E, 0x1F, 0x2060) else "space"
-    if char in _KEPT_JOINERS:
+    if char in _KEPT_JOINERS or code in (0x0F0B, 0x0F0C, 0xFF9E, 0xFF9F):
         return "mark"
+    if code == 0x034F:
+        return "drop"
+    if 0x2460 <= code <= 0x24FF or 0x3200 <= code <= 0x33FF:
+        return "word"
     category = unicodedata.category(char)
     if 0xFE00 <= code <= 0xFE0F or 0xE0000 <= code <= 0xE0FFF or code in (0x20E3, 0x20DD, 0x20DE, 0x20E0):
         return "drop"
@@ -184,7 +190,7 @@ def _kind(char: str) -> CharKind:
     if category == "So" or 0x1F000 <= code <= 0x1FAFF or (category == "Sk" and code >= 0x1F3FB):
         return "word" if char in "°№™®©℃℉" else "drop"
     if script_of(char) in UNSPACED or (0x3001 <= code <= 0x303F) or (0xFF01 <= code <= 0xFF0F) or code in (
-        0xFF1A, 0xFF1B, 0xFF1F, 0xFF61, 0xFF64, 0x104A, 0x104B, 0x17D4, 0x17D5, 0xFF5E,
+        0xFF1A, 0xFF1B, 0xFF1F, 0xFF61, 0xFF64, 0x104A, 0x104B, 0x17D4, 0x17D5, 0xFF5E, 0x0F0D, 0x0F0E,
     ):  # fmt: skip
         return "unspaced"
     return "word"

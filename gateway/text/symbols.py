@@ -9,7 +9,9 @@ from gateway.text.listed import listed
 
 TYPOGRAPHIC: Final = str.maketrans(
     {
-        **dict.fromkeys("“”„‟«»〝〞＂", '"'),
+        **dict.fromkeys("‟«〝", "“"),
+        **dict.fromkeys("»〞", "”"),
+        "＂": '"',
         **dict.fromkeys("‘’‚‛ʼ＇´`", "'"),
         **dict.fromkeys("‐‑﹣－−", "-"),
         **dict.fromkeys("‒﹘", "–"),
@@ -60,11 +62,16 @@ TOP_LEVEL_DOMAINS: Final = frozenset(
     )
 )
 
+DOUBTFUL_DOMAINS: Final = frozenset(listed("me to in no it at be us so is am de se"))
+"""Also words: "done.No" is a space forgotten, unless there is more of an address."""
+
+TEXT_EMOTICONS: Final = frozenset(listed("xD XD xDD XDD xd uwu UwU owo OwO"))
+
 FILE_ENDINGS: Final = frozenset(
     listed(
         """
     py js ts tsx jsx html htm css json yaml yml toml md txt csv tsv pdf doc docx xls xlsx ppt pptx png jpg jpeg gif svg webp mp3 wav
-    mp4 mov avi zip tar gz tgz exe dll so sh bat ini cfg conf log sql db c h cpp hpp cc cs java kt rs go rb php pl swift lua vue
+    mp4 mov avi zip tar gz tgz exe dll sh bat ini cfg conf log sql db c h cpp hpp cc cs java kt rs rb php pl swift lua vue
     xml env lock ipynb onnx pt bin
     """
     )

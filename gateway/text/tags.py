@@ -19,15 +19,18 @@ from gateway.text.settings import TextSettings
 from gateway.text.sink import Gap, TextNotice, TextSink
 from gateway.text.vocabulary import CUES, NEUTRAL, SPOKEN_BRACKETS, Effect, cue_effects, valued_effect
 
-_Form = Literal["angle", "pipe", "element", "comment", "bracket", "closed_bracket", "note", "paren", "direction", "after_bracket",
+_Form = Literal[
+    "escape","angle", "pipe", "element", "comment", "bracket", "closed_bracket", "note", "paren", "direction", "after_bracket",
                 "link", "reference", "bang", "ticks", "code", "entity", "capture"]  # fmt: skip
 
-_OPENERS: Final = frozenset("<[(*_]!`&")
+_OPENERS: Final = frozenset("<[(*_]!`&\x1b")
 _PIPE_BODY: Final = re.compile(r"[\w:.\- /]*")
+_AUTOLINK: Final = re.compile(r"[A-Za-z][\w+.-]*://[^\s\"'<>]*|[\w.+%-]+@[\w.-]+")
 _CUE_CHARS: Final = frozenset(" ,'’-/")
 _ENTITY_CHARS: Final = 32
 _CODE_CHARS: Final = 256
 _COMMENT_CHARS: Final = 4096
+_MAX_TICKS: Final = 8
 
 _STATE_DEFAULTS: Final[dict[str, Effect | None]] = {
     "emotion": Effect("emotion", NEUTRAL),
@@ -55,6 +58,7 @@ class TagScanner:
         self._form: _Form | None = None
         self._held: list[tuple[str, int]] = []
         self._held_since_s = 0.0
+        self._last_push_s = 0.0
         self._last = " "
         self._open_brackets = 0
         self._quote = ""
@@ -83,6 +87,7 @@ class TagScanner:
             "ticks": self._open_ticks,
             "code": self._code,
             "entity": self._entity,
+            "escape": self._escape,
             "capture": self._captured,
         }
 
@@ -126,6 +131,8 @@ class TagScanner:
         """When what is held becomes text."""
         if self._form is None or not self._held:
             return None
+        if self._capture is not None and self._capture.capture == "hidden":
+            return self._last_push_s + self._settings.unclosed_fence_wait_s
         return self._held_since_s + self._settings.unclosed_tag_wait_s
 
     def release(self) -> None:
@@ -150,6 +157,8 @@ class TagScanner:
             self._hold("angle", char, position)
         elif char == "&":
             self._hold("entity", char, position)
+        elif char == "\x1b":
+            self._hold("escape", char, position)
         elif char == "`":
             self._ticks = 1
             self._hold("ticks", char, position)
@@ -215,6 +224,12 @@ class TagScanner:
                 self._state[key] = effect
             self._sink.control(effect, span)
 
+    def _separate(self, effects: tuple[Effect, ...] | None, span: Span) -> None:
+        """Words on both sides of something heard, or not understood, are not one word."""
+        if effects is None or any(_state_key(effect) is None for effect in effects):
+            self._sink.gap("space", span.start, span.end)
+            self._last = " "
+
     def _report(self, name: str, span: Span) -> None:
         if name in self._reported:
             return
@@ -246,6 +261,7 @@ class TagScanner:
             span = self._drop()
             category, colon, value = body.partition(":")
             effects = valued_effect(category, value) if colon else CUES.get(body.strip().lower().replace("_", " "))
+            self._separate(effects, span)
             if effects is None:
                 self._report(f"<|{body.strip()}|>", span)
             else:
@@ -274,7 +290,7 @@ class TagScanner:
 
     def _close_element(self) -> None:
         body = self._body(1, -1)
-        if "://" in body or ("@" in body and " " not in body):
+        if _AUTOLINK.fullmatch(body):
             self._autolink()
             return
         element = read_element(body, is_after_word=self._last.isalnum())
@@ -284,6 +300,7 @@ class TagScanner:
         is_after_space = self._last
         span = self._drop()
         self._last = is_after_space
+        self._separate(None if element.unknown else element.effects, span)
         for name in element.unknown:
             self._report(f"<{name}>", span)
         if element.gap is not None:
@@ -354,6 +371,7 @@ class TagScanner:
 
     def _captured(self, char: str, position: int) -> None:
         self._held.append((char, position))
+        self._last_push_s = self.now_s
         element = self._capture
         assert element is not None
         if char == ">":
@@ -439,7 +457,7 @@ class TagScanner:
         effects = cue_effects(phrase, is_direction=False)
         words = phrase.split()
         is_cue_like = phrase.islower() and len(words) <= 3 and words[0] not in SPOKEN_BRACKETS
-        if effects is None and (not is_cue_like or self._last.isalnum()):
+        if effects is None and (not is_cue_like or self._last.isalnum() or self._last == "["):
             held, self._held, self._form = self._held, [], None
             for char, position in held:
                 self._last = char
@@ -536,7 +554,7 @@ class TagScanner:
 
     def _open_ticks(self, char: str, position: int) -> None:
         self._held.append((char, position))
-        if char == "`":
+        if char == "`" and self._ticks < _MAX_TICKS:
             self._ticks += 1
         else:
             self._form = "code"
@@ -561,6 +579,14 @@ class TagScanner:
         self._held, self._form = [], None
         for char, position in held[ticks:-ticks]:
             self._text(char, position)
+
+    def _escape(self, char: str, position: int) -> None:
+        """A terminal's escape sequence (ECMA-48 control sequence: colours and the like)."""
+        self._held.append((char, position))
+        if len(self._held) > 2 and "@" <= char <= "~":
+            self._drop()
+        elif (len(self._held) == 2 and char != "[") or len(self._held) > _ENTITY_CHARS or char > "~":
+            self._fail()
 
     def _entity(self, char: str, position: int) -> None:
         self._held.append((char, position))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Final
 
 from engine.speech import Span
@@ -34,7 +35,13 @@ class WordNormalizer:
         if kind == "word" and char not in "[]":
             if self._is_unspaced:
                 self.finish_word()
+            elif char == "—" and self._has_begun:
+                self._add(char, start, end)
+                self.finish_word()
+                return
         elif kind == "space" or char in "[]":
+            if char == "[" and self._chars and not self._has_begun:
+                return
             self.finish_word()
             self._chunker.gap("space", start, end)
             return
@@ -46,12 +53,15 @@ class WordNormalizer:
             self._is_unspaced = True
         elif kind == "drop" or not self._chars or (char in "\u200c\u200d" and not joins(char, self._chars[-1])):
             return
-        self._chars.append(char)
-        self._starts.append(start)
-        self._ends.append(end)
+        self._add(char, start, end)
         if not self._has_begun and char.isalnum():
             self._has_begun = True
             self._chunker.begin(char)
+
+    def _add(self, char: str, start: int, end: int) -> None:
+        self._chars.append(char)
+        self._starts.append(start)
+        self._ends.append(end)
 
     def gap(self, kind: Gap, start: int, end: int) -> None:
         self.finish_word()
@@ -88,7 +98,10 @@ class WordNormalizer:
         text, starts, ends = "".join(self._chars), self._starts, self._ends
         self._chars, self._starts, self._ends = [], [], []
         is_unspaced, self._is_unspaced, self._has_begun = self._is_unspaced, False, False
-        if not is_unspaced and not is_plain(text):
+        if is_unspaced and "\uff66" <= text[0] <= "\uff9d":
+            plain = unicodedata.normalize("NFKC", text)
+            text, starts, ends = plain, [starts[0]] * len(plain), [ends[-1]] * len(plain)
+        elif not is_unspaced and not is_plain(text):
             reading = Reading(text, starts, ends)
             read_word(
                 reading,
