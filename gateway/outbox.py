@@ -9,7 +9,7 @@ from typing import Final, Literal
 from engine.speech import AudioChunk, Pcm
 from gateway.audio.encoder import EncodedFrame, StreamEncoder
 from gateway.audio.formats import AudioFormat
-from gateway.events import Failed, ServerEvent, Warned, Words
+from gateway.events import Done, Failed, ServerEvent, Warned, Words
 
 FRAME_S: Final = 0.1
 """Audio encoded at once: short, so that a cancel finds little on its way; the wire allows 200 ms."""
@@ -51,7 +51,11 @@ class Outbox:
             self._queued_samples += len(chunk.pcm)
 
     def put_event(self, event: ServerEvent) -> None:
-        self._queue.append(event)
+        """Queue an event behind everything but a `Done`, which stays the last."""
+        if self._queue and isinstance(self._queue[-1], Done):
+            self._queue.insert(len(self._queue) - 1, event)
+        else:
+            self._queue.append(event)
 
     @property
     def pre_skip_samples(self) -> int | None:

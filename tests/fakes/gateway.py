@@ -73,7 +73,7 @@ async def running_gateway(
 
 @dataclass(slots=True)
 class Peer:
-    """A raw client of the native dialect: sends maps, keeps every message it got. Audio becomes a map like in msgpack."""
+    """A raw client of the native dialect: sends maps, keeps every message it got; audio as the map it is in msgpack."""
 
     socket: ClientConnection
     is_msgpack: bool = False
