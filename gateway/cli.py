@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from gateway.commands.outcome import FAILED, INTERRUPTED, OK, USAGE, CommandError
 
 if TYPE_CHECKING:
+    from engine.engine import LocalEngine
     from gateway.commands.speakers import Speaker
     from gateway.config import Config
     from gateway.text.lexicon import Lexicon
@@ -184,15 +185,16 @@ def _say(arguments: argparse.Namespace) -> int:
         raise CommandError("there is no sound device, or nothing to play on it with; write a file: --out FILE.wav")
     if arguments.text is None and sys.stdin.isatty():
         print("Type what to say; Ctrl-D ends it.", file=sys.stderr)
+    has_progress = arguments.progress or sys.stderr.isatty()
     request = SayRequest(
         out=arguments.out,
         is_played=is_played,
         format=arguments.format,
         sample_rate_hz=arguments.rate,
         options=SayOptions(arguments.voice, arguments.speed, arguments.seed, arguments.language),
-        has_progress=arguments.progress or sys.stderr.isatty(),
+        has_progress=has_progress,
     )
-    asyncio.run(say(request, _speaker(arguments, is_played), _text(arguments.text)))
+    asyncio.run(say(request, _speaker(arguments, is_played, has_progress), _text(arguments.text)))
     return OK
 
 
@@ -206,7 +208,9 @@ async def _text(text: str | None) -> AsyncIterator[str]:
         yield piece
 
 
-def _speaker(arguments: argparse.Namespace, is_played: bool) -> AbstractAsyncContextManager[Speaker]:
+def _speaker(
+    arguments: argparse.Namespace, is_played: bool, has_progress: bool
+) -> AbstractAsyncContextManager[Speaker]:
     from gateway.commands.speakers import engine_speaker, gateway_speaker
 
     if arguments.url is not None:
@@ -214,7 +218,12 @@ def _speaker(arguments: argparse.Namespace, is_played: bool) -> AbstractAsyncCon
     config = _config(arguments)
     from gateway.app import load_engine
 
-    return engine_speaker(lambda: load_engine(config), config.text, _lexicon(config))
+    def load() -> LocalEngine:
+        if has_progress:
+            print(f"loading {config.model.name} …", file=sys.stderr)
+        return load_engine(config)
+
+    return engine_speaker(load, config.text, _lexicon(config))
 
 
 def _lexicon(config: Config) -> Lexicon:
@@ -331,11 +340,15 @@ def _add_doctor(commands: Any) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    config = _config(arguments)
     from gateway.app import load_engine
     from gateway.commands.doctor import examine, report
+    from gateway.config import Config
 
-    return OK if report(examine(config, lambda: load_engine(config)), print) else FAILED
+    try:
+        config, problem = _config(arguments), None
+    except CommandError as error:
+        config, problem = Config(), "; ".join(str(error).splitlines())
+    return OK if report(examine(config, lambda: load_engine(config), problem), print) else FAILED
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------

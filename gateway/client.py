@@ -22,6 +22,7 @@ Errors are those of `gateway/client_errors.py`, all SpeechClientError.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import itertools
 import json
 import logging
@@ -31,12 +32,14 @@ from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterable, I
 from contextlib import asynccontextmanager, suppress
 from ssl import SSLContext
 from typing import Any, Final, Literal, TypedDict, Unpack
+from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 from websockets.typing import Subprotocol
 
+from gateway.auth import is_loopback
 from gateway.client_errors import ConnectionLostError, OverrunError, RefusedError, ServerError, SpeechClientError
 from gateway.client_utterance import MAX_BUFFERED_BYTES, Utterance
 from gateway.client_wire import (
@@ -89,6 +92,8 @@ MAX_MESSAGE_BYTES: Final = 16 * 2**20
 MESSAGE_OVERHEAD_BYTES: Final = 1024
 """More than a text message has beside its text."""
 CLOSE_PROTOCOL_ERROR: Final = 1002
+_HAS_PROXIES: Final = "proxy" in inspect.signature(connect).parameters
+"""From version 15 on, websockets goes through the environment's proxy, which cannot know this machine's loopback."""
 
 
 class Config(TypedDict, total=False):
@@ -374,6 +379,8 @@ async def _open_connection(
     url: str, key: str | None, wire: Wire, open_timeout_s: float, ssl: SSLContext | None
 ) -> ClientConnection:
     options: dict[str, Any] = {} if ssl is None else {"ssl": ssl}
+    if _HAS_PROXIES and is_loopback(urlsplit(url).hostname or ""):
+        options["proxy"] = None
     try:
         return await connect(
             url,

@@ -60,11 +60,17 @@ EXTRAS: Final = (
 )
 
 
-def examine(config: Config, load: Callable[[], Engine]) -> Iterable[Finding]:
-    """Look at everything, one finding after the other. `load` makes the configured engine and may take seconds."""
+def examine(config: Config, load: Callable[[], Engine], settings_problem: str | None = None) -> Iterable[Finding]:
+    """Look at everything, one finding after the other. `load` makes the configured engine and may take seconds.
+
+    `settings_problem`: why the settings cannot be used; `config` then stands in for them.
+    """
     yield _python()
     yield _packages()
-    yield Finding("ok", f"settings: valid; {_reach(config)}")
+    if settings_problem is None:
+        yield Finding("ok", f"settings: valid; {_reach(config)}")
+    else:
+        yield Finding("broken", f"settings: {settings_problem} (what follows goes by the defaults)")
     yield _port(config.server.host, config.server.port)
     yield _model(config, load)
     yield _processor()

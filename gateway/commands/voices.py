@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from engine.speech import ModelInfo, VoiceInfo
+from gateway.auth import is_loopback
 from gateway.commands.outcome import CommandError
 
 VOICES_PATH: Final = "/antiphon/v1/voices"
@@ -25,7 +26,9 @@ def voices_of_gateway(url: str, key: str | None) -> tuple[list[VoiceInfo], str]:
     place = urllib.parse.urlunsplit((schemes[parts.scheme], parts.netloc, VOICES_PATH, "", ""))
     request = urllib.request.Request(place, headers={} if key is None else {"Authorization": f"Bearer {key}"})
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
+        # A proxy of the environment cannot know this machine's loopback.
+        proxies = urllib.request.ProxyHandler({} if is_loopback(parts.hostname or "") else None)
+        with urllib.request.build_opener(proxies).open(request, timeout=TIMEOUT_S) as response:
             answer = json.load(response)
         voices = [
             VoiceInfo(voice["id"], voice["name"], voice["language"], voice.get("description") or "")

@@ -179,6 +179,16 @@ def test_doctor_says_what_it_finds(fake_engine: None, capsys: pytest.CaptureFixt
     assert "This machine can speak" in capsys.readouterr().out
 
 
+def test_doctor_names_bad_settings_and_looks_at_the_rest(
+    fake_engine: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "antiphon.toml").write_text("[server]\nprot = 1\n", encoding="utf-8")
+    assert status_of(["doctor", "--config", str(tmp_path / "antiphon.toml")]) == FAILED
+    said = capsys.readouterr().out
+    assert "unknown setting server.prot" in said
+    assert "model: fake loads" in said
+
+
 def test_serve_delegates_with_the_settings_of_its_arguments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     served: list[app.Config] = []
     monkeypatch.setattr(app, "serve", lambda config: served.append(config) or OK)

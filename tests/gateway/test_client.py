@@ -395,6 +395,14 @@ async def test_a_refusal_without_words_still_names_the_status() -> None:
                 pass
 
 
+async def test_a_proxy_of_the_environment_does_not_stand_before_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    async with native_server() as server, Client.connect(server.url) as client:
+        assert client.ready.model == "ramp"
+
+
 @pytest.mark.parametrize("url", ["ws://127.0.0.1:9/antiphon/v1/speak", "http://127.0.0.1:9/", "nonsense"])
 async def test_no_server_is_a_refusal_too(url: str) -> None:
     with pytest.raises(RefusedError, match=r"127\.0\.0\.1|nonsense"):

@@ -49,6 +49,13 @@ def test_a_model_that_cannot_be_loaded_is_broken_and_says_why() -> None:
     assert any(line.startswith("BROKEN") for line in lines)
 
 
+def test_settings_that_cannot_be_used_are_a_finding_among_the_others() -> None:
+    findings = list(examine(settings(), load, "unknown setting server.prot"))
+    assert said(findings, "settings").verdict == "broken"
+    assert "server.prot" in said(findings, "settings").sentence
+    assert said(findings, "model").verdict == "ok"
+
+
 def test_a_port_in_use_is_named() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

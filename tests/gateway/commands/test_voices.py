@@ -15,7 +15,9 @@ from tests.fakes.gateway import running_gateway
 KEY = "a-key-of-sixteen-characters"
 
 
-async def test_a_gateway_tells_its_voices_and_the_default_one() -> None:
+async def test_a_gateway_tells_its_voices_and_the_default_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
     async with running_gateway() as gateway:
         voices, default_voice = await asyncio.to_thread(voices_of_gateway, gateway.url, None)
     assert [voice.id for voice in voices] == [voice.id for voice in VOICES]
