@@ -147,6 +147,11 @@ class Context:
             skipped = 0
         return tuple(pieces)
 
+    def stop_filling(self) -> None:
+        """It goes on later or never: another may fill the shared prompt."""
+        if self.prompt.filler is self:
+            self.prompt.filler = None
+
     def note_committed(self, position: int) -> None:
         """A plan that filled up to `position` has committed: others may use what it filled of the prompt."""
         if self.prompt.filler is self:

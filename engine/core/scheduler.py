@@ -371,8 +371,10 @@ class Scheduler:
                 block_cost_s = block.prepared.cost_s
                 if block_cost_s and not self._is_slack(sequence, deadline_s, now_s + cost_s + block_cost_s, windows):
                     continue
+                if not self._take_place(sequence):
+                    continue
                 if not self._start(sequence, block, now_s):
-                    can_start = False
+                    can_start = False  # its pages come when blocks end; nobody may overtake it for them
                     continue
                 cost_s += block_cost_s
             used = self._fill(sequence, budget, fills, items)
@@ -406,9 +408,7 @@ class Scheduler:
         return True
 
     def _start(self, sequence: Sequence, block: Block, now_s: float) -> bool:
-        """Give a waiting sequence its place and its pages for the whole of its next block."""
-        if not self._take_place(sequence):
-            return False
+        """Give a waiting sequence the pages for the whole of its next block."""
         utterance = block.utterance
         is_resumed = sequence.status is SequenceStatus.PARKED
         if not is_resumed:
@@ -723,8 +723,10 @@ class Scheduler:
         sequence.shadow_at_rows = None
         for working in (self._waiting, self._decoding, self._shadowing):
             working.pop(sequence.id, None)
-        if sequence.context is not None:
-            sequence.context.resize(sequence.context.length)
+        for context in (sequence.context, sequence.shadow):
+            if context is not None:
+                context.resize(context.length)
+                context.stop_filling()
         self._residency.rest(sequence)
 
     def _begin_shadow(self, sequence: Sequence, block: Block) -> None:

@@ -276,6 +276,22 @@ class SchedulerMachine(RuleBasedStateMachine):
     def the_model_holds_no_more_than_its_places(self) -> None:
         assert len(self.model.requests) <= self.model.spec.max_sequences
 
+    def describe(self) -> str:
+        """Why nothing moves, for the reader of a failure."""
+        waiting = [spoken.number for spoken in self.spoken.values() if not spoken.is_over]
+        lines = [f"utterances {waiting} never ended; {self.scheduler.free_pages} pages free"]
+        for sequence in self.scheduler._sequences.values():
+            lines.append(
+                f"sequence {sequence.id}: {sequence.status.name}, resident {sequence.is_resident}, "
+                f"unread {sequence.unread_samples}, unvoiced {sequence.unvoiced_frames}, "
+                f"current {sequence.current and sequence.current.number}, "
+                f"voicing {[(block.number, block.voiced_frames, block.frames) for block in sequence.voicing]}, "
+                f"history {[block.number for block in sequence.history]}, "
+                f"utterances {[(one.id, len(one.queue), one.is_finished) for one in sequence.utterances]}, "
+                f"own pages {sequence.context and sequence.context.page_count}"
+            )
+        return "\n".join(lines)
+
     def teardown(self) -> None:
         if sys.exception() is not None:
             return
@@ -291,7 +307,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             if self.launched is None:
                 break
             self.land(is_broken=False)
-        assert all(spoken.is_over for spoken in self.spoken.values()), "an utterance never ended"
+        assert all(spoken.is_over for spoken in self.spoken.values()), self.describe()
         for lane in list(self.lanes):
             self.close(lane)
         self.launch()
