@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -24,11 +25,9 @@ class OpusEncoder:
     """One utterance's encoder. Packet k, decoded, holds input samples 960·k − pre_skip to 960·(k+1) − pre_skip."""
 
     def __init__(self) -> None:
-        import av
-
+        av: Any = importlib.import_module("av")  # an extra: importing this module must not need it
         self._frame_of = av.AudioFrame.from_ndarray
         context = av.CodecContext.create("libopus", "w")
-        assert isinstance(context, av.AudioCodecContext)
         context.sample_rate = RATE_HZ
         context.layout = "mono"
         context.format = "flt"
