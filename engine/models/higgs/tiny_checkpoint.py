@@ -32,6 +32,9 @@ from engine.runtime.weights import INDEX_NAME
 QWEN_SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+END_LOUDNESS = 4.0
+"""Of codebook 0's end-of-codes beside other codes: blocks then end by themselves now and then, some after a second,
+some not before their limit."""
 LOUDNESS = 2e-3
 """Of the decoder's last weights: its noise then lies well inside full scale."""
 _STRUCTURE = (
@@ -204,7 +207,7 @@ def _tensors(geometry: HiggsGeometry, shape: TinyShape) -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(shape.seed)
     tensors: dict[str, Tensor] = {}
     for name, dimensions in sorted(_shapes(geometry)):
-        tensors[name] = _random(name, dimensions, generator).bfloat16()
+        tensors[name] = _random(name, dimensions, geometry.end_code, generator).bfloat16()
     if shape.has_heads:
         tensors[f"{weights.TEXT_HEAD_PREFIX}weight"] = tensors[weights.TEXT_EMBEDDING].clone()
         tensors[f"{weights.CODE_HEAD_PREFIX}weight"] = tensors[weights.CODE_EMBEDDING].clone()
@@ -227,7 +230,7 @@ def _shapes(geometry: HiggsGeometry) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield f"{weights.CODEC_PREFIX}semantic_model.masked_spec_embed", (geometry.codec.semantic.channels,)
 
 
-def _random(name: str, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+def _random(name: str, shape: tuple[int, ...], end_code: int, generator: torch.Generator) -> Tensor:
     noise = torch.randn(shape, generator=generator)
     if name.endswith(".alpha") or "norm.weight" in name or name.endswith((".inited", "cluster_size", "original0")):
         return 1.0 + 0.2 * noise
@@ -235,8 +238,11 @@ def _random(name: str, shape: tuple[int, ...], generator: torch.Generator) -> Te
         return 0.05 * noise
     if name.endswith((".embed", ".embed_avg")):
         return noise
-    if name in (weights.TEXT_EMBEDDING, weights.CODE_EMBEDDING):
+    if name == weights.TEXT_EMBEDDING:
         return 0.3 * noise
+    if name == weights.CODE_EMBEDDING:
+        noise[end_code] *= END_LOUDNESS
+        return 0.15 * noise
     if name.endswith("acoustic_decoder.conv2.weight"):
         return LOUDNESS * noise
     if name.endswith("acoustic_decoder.conv2.bias"):

@@ -1,0 +1,419 @@
+"""HiggsModel under the scheduler: whatever happens to a context, it equals one prefill of the whole prompt at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from engine.core.step import DecodeItem, Piece, PrefillItem, StepPlan, VocodeItem  # noqa: E402
+from engine.errors import ModelLoadError, VoiceNotFoundError  # noqa: E402
+from engine.models.higgs.config import HiggsSettings  # noqa: E402
+from engine.models.higgs.model import HiggsModel  # noqa: E402
+from engine.runtime.runaway import RunawayLimits  # noqa: E402
+from engine.speech import Control, Sampling, Segment, Span, SpeechRequest  # noqa: E402
+from tests.fakes.fake_driver import SyncDriver  # noqa: E402
+from tests.fakes.kv_witness import KvWitness  # noqa: E402
+
+SETTINGS = HiggsSettings(
+    max_sequences=6,
+    max_decode_batch=6,
+    max_prefill_tokens=48,
+    page_tokens=4,
+    max_context_tokens=1024,
+    max_block_rows=60,
+    is_rope_rounded=False,
+    runaway=RunawayLimits(max_silence_s=60.0, max_repeat_s=60.0, silence_level=1e-4),
+)
+TEXTS = (
+    "Hello there, my friend.",
+    " How are you today?",
+    " 你好，世界。",
+    " مرحبا بك!",
+    " Gut, danke.",
+    " नमस्ते।",
+    " สวัสดี",
+)
+WINDOW_TOLERANCE = 1e-4
+"""float32 samples of one block in windows against its one decode."""
+
+
+def segment(text: str, start: int = 0, controls: tuple[Control, ...] = ()) -> Segment:
+    sources = tuple(Span(start + i, start + i + 1) for i in range(len(text)))
+    return Segment(text, Span(start, start + len(text)), sources, "sentence", controls)
+
+
+def segments(*texts: str) -> list[Segment]:
+    placed, start = [], 0
+    for text in texts:
+        placed.append(segment(text, start))
+        start += len(text)
+    return placed
+
+
+def request(seed: int = 2, voice: str = "default", **sampling: Any) -> SpeechRequest:
+    return SpeechRequest(voice, seed, sampling=Sampling(**sampling))
+
+
+def load(folder: Path, **changes: Any) -> HiggsModel:
+    return HiggsModel.load(folder, replace(SETTINGS, **changes))
+
+
+@pytest.fixture
+def witness(tiny_folder: Path) -> KvWitness:
+    return KvWitness(load(tiny_folder))
+
+
+# --- one growing context ----------------------------------------------------------------------------------------------
+
+
+def test_blocks_of_one_lane_are_spoken_in_one_context(witness: KvWitness, qwen3: Any) -> None:
+    driver = SyncDriver(witness)
+    chunks = driver.speak(request(), *segments(*TEXTS[:4]))
+    assert sum(chunk.is_segment_end for chunk in chunks) == 4
+    assert witness.check(qwen3) > 60
+    *before, last = witness.blocks.values()
+    whole = [block for block in before if block.is_finished]
+    assert len(whole) >= 2  # the one that ran into its limit is not among them: it never enters the history
+    wanted = [(last_unit,) for last_unit in witness.prepare_prompt(request()).payload.ids]
+    for block in whole:
+        wanted += [*((number,) for number in block.text), *block.rows]
+    wanted += [*((number,) for number in last.text), *last.rows[:-1]]
+    assert last.context == wanted
+
+
+def test_many_lanes_that_start_stall_and_finish_share_every_tick(witness: KvWitness, qwen3: Any) -> None:
+    driver = SyncDriver(witness, reads=True)
+    utterances = []
+    for number, text in enumerate(TEXTS[:5]):
+        utterance = driver.open(request(seed=number), lane=f"lane {number}")
+        driver.feed(utterance, segment(text))
+        utterances.append(utterance)
+        for _ in range(3 + number):
+            driver.tick()
+    driver.cancel(utterances[1], 0, 0)
+    driver.feed(utterances[0], segment(TEXTS[1], len(TEXTS[0])))
+    for utterance in utterances:
+        driver.finish(utterance)
+    driver.run()
+    assert witness.max_rows_in_a_tick >= 4
+    assert witness.check(qwen3) > 100
+
+
+def test_a_block_after_a_barge_in_is_spoken_after_what_was_heard(witness: KvWitness, qwen3: Any) -> None:
+    driver = SyncDriver(witness)
+    first = driver.open(request())
+    for placed in segments(*TEXTS[:2]):
+        driver.feed(first, placed)
+    while sum(len(chunk.pcm) for chunk in driver.chunks[first]) < 12 * 960:
+        driver.tick()
+    driver.cancel(first, 9 * 960 + 100, 6)
+    second = driver.open(request(seed=9))
+    driver.feed(second, segment("And now this."))
+    driver.finish(second)
+    driver.run()
+    sequence, number = max(witness.blocks)
+    assert witness.check(qwen3) > 20
+    codes = torch.tensor([unit for unit in witness.blocks[sequence, number].context if len(unit) > 1])
+    kept = codes[: 9 + 7]
+    pattern = witness.model._pattern
+    assert torch.equal(pattern.staggered(pattern.frames(kept)), kept)
+    assert kept[:9, 0].tolist() == [row[0] for row in witness.blocks[sequence, 0].rows[:9]]
+    assert (kept[9:, 0] == pattern.end).all()
+
+
+def test_a_window_that_moves_is_prefilled_anew_and_holds_only_its_blocks(tiny_folder: Path, qwen3: Any) -> None:
+    witness = KvWitness(load(tiny_folder, history_blocks=2, max_block_rows=20))
+    driver = SyncDriver(witness)
+    driver.speak(request(), *segments(*TEXTS))
+    assert len(witness.blocks) == len(TEXTS)
+    assert witness.check(qwen3) > 100
+    for block in witness.blocks.values():
+        starts = [unit for unit in block.context if unit == (block.text[0],)]
+        assert len(starts) <= 3
+
+
+def test_without_history_every_block_stands_alone(tiny_folder: Path, qwen3: Any) -> None:
+    witness = KvWitness(load(tiny_folder, history_blocks=0, max_block_rows=20))
+    SyncDriver(witness).speak(request(), *segments(*TEXTS[:3]))
+    assert witness.check(qwen3) > 20
+    for block in witness.blocks.values():
+        assert len(block.context) == 1 + len(block.text) + len(block.rows) - 1
+
+
+def test_a_sequence_that_lost_its_pages_comes_back_by_prefilling_its_rows(tiny_folder: Path, qwen3: Any) -> None:
+    witness = KvWitness(load(tiny_folder, kv_tokens=240))
+    driver = SyncDriver(witness)
+    for round_number in range(3):
+        for lane in ("a", "b", "c"):
+            utterance = driver.open(request(), lane)
+            driver.feed(utterance, segment(TEXTS[round_number]))
+            driver.finish(utterance)
+        driver.run()
+    assert not driver.failures
+    assert witness.check(qwen3) > 100
+    texts = sum(len(block.text) + 1 for block in witness.blocks.values())
+    assert sum(witness.prefilled.values()) > texts + 50  # rows decoded before were prefilled
+
+
+def test_without_the_staircase_marks_are_taken_as_drawn(tiny_folder: Path, qwen3: Any) -> None:
+    witness = KvWitness(load(tiny_folder, has_staircase=False))
+    SyncDriver(witness).speak(request(top_k=1026, top_p=1.0, temperature=3.0), *segments(*TEXTS[:3]))
+    assert witness.check(qwen3) > 50
+
+
+def test_a_prompt_longer_than_a_tick_is_prefilled_in_chunks(tiny_folder: Path, qwen3: Any) -> None:
+    witness = KvWitness(load(tiny_folder, max_prefill_tokens=7))
+    SyncDriver(witness).speak(request(), *segments(*TEXTS[:2]))
+    assert witness.check(qwen3) > 20
+
+
+# --- the same whatever runs beside it ---------------------------------------------------------------------------------
+
+
+def spoken(model: HiggsModel, beside: int, prefill_ticks: int = 0) -> tuple[Any, list[Any]]:
+    """(pcm, rows) of one lane's two blocks, with other lanes that start, stall, finish and are cancelled."""
+    witness = KvWitness(model)
+    driver = SyncDriver(witness)
+    others = []
+    for number in range(beside):
+        other = driver.open(request(seed=100 + number), lane=f"other {number}")
+        driver.feed(other, segment(TEXTS[number % len(TEXTS)] * (1 + number % 3)))
+        others.append(other)
+        for _ in range(number + prefill_ticks):
+            driver.tick()
+    mine = driver.open(request(seed=3), lane="mine")
+    for placed in segments(*TEXTS[:2]):
+        driver.feed(mine, placed)
+    driver.finish(mine)
+    for number, other in enumerate(others):
+        for _ in range(2):
+            driver.tick()
+        if number % 2:
+            driver.cancel(other, 0, 0)
+        else:
+            driver.finish(other)
+    driver.run()
+    sequence = max(sequence for sequence, _ in witness.blocks)
+    return driver.pcm(mine), [witness.blocks[sequence, number].rows for number in (0, 1)]
+
+
+def test_codes_and_sound_are_the_same_alone_and_beside_others(tiny_folder: Path) -> None:
+    pcm, rows = spoken(load(tiny_folder), beside=0)
+    for beside in (1, 4):
+        other_pcm, other_rows = spoken(load(tiny_folder), beside)
+        assert other_rows == rows
+        np.testing.assert_allclose(other_pcm, pcm, atol=WINDOW_TOLERANCE * np.abs(pcm).max())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_deterministic_mode_gives_the_same_bits_in_any_batch_and_any_chunking(tiny_folder: Path, dtype: str) -> None:
+    rows = []
+    for beside, max_prefill_tokens, decode_batch in ((0, 48, 6), (3, 5, 6), (4, 48, 6)):
+        model = load(
+            tiny_folder, dtype=dtype, is_deterministic=True, max_prefill_tokens=max_prefill_tokens,
+            max_decode_batch=decode_batch, split_tokens=32,
+        )  # fmt: skip
+        rows.append(spoken(model, beside)[1])
+    assert rows[0] == rows[1] == rows[2]
+
+
+def test_the_same_seed_draws_the_same_whatever_was_said_before(tiny_folder: Path) -> None:
+    def rows_after(blocks_before: int) -> Any:
+        witness = KvWitness(load(tiny_folder, history_blocks=0))
+        driver = SyncDriver(witness)
+        if blocks_before:
+            driver.speak(request(seed=1), *segments(*TEXTS[:blocks_before]))
+        driver.speak(request(seed=5), *segments(TEXTS[0]))
+        return witness.blocks[max(witness.blocks)].rows
+
+    assert rows_after(0) == rows_after(2)
+
+
+def test_another_seed_speaks_otherwise(tiny_folder: Path) -> None:
+    model = load(tiny_folder)
+    first = SyncDriver(model).speak(request(seed=1), segment(TEXTS[0]))
+    second = SyncDriver(load(tiny_folder)).speak(request(seed=2), segment(TEXTS[0]))
+    assert not np.array_equal(first[0].pcm, second[0].pcm)
+
+
+# --- sound ------------------------------------------------------------------------------------------------------------
+
+
+def whole_block(witness: KvWitness, number: int) -> Any:
+    """A block's one decode, as it should be heard: float32, faded at its two edges."""
+    block = next(block for (_, n), block in witness.blocks.items() if n == number)
+    frames = witness.model._pattern.frames(torch.tensor(block.rows))
+    with torch.inference_mode():
+        pcm = witness.model._parts.decoder(frames[None])[0].numpy().copy()
+    phase = (np.arange(120) + 0.5) / 120
+    rise = 0.5 - 0.5 * np.cos(np.pi * phase)
+    pcm[:120] *= rise
+    pcm[-120:] *= rise[::-1]
+    return pcm
+
+
+def test_a_blocks_chunks_joined_equal_its_one_decode(witness: KvWitness) -> None:
+    driver = SyncDriver(witness, tick_s=0.01)
+    chunks = driver.speak(request(), *segments(*TEXTS[:2]))
+    assert len(chunks) > 4
+    pcm = np.concatenate([chunk.pcm for chunk in chunks])
+    wanted = np.concatenate([whole_block(witness, 0), whole_block(witness, 1)])
+    assert np.abs(pcm - wanted).max() < WINDOW_TOLERANCE * np.abs(wanted).max()
+
+
+def test_less_right_context_comes_earlier_is_nearly_right_and_has_no_step(tiny_folder: Path) -> None:
+    def speak(right: int | None) -> tuple[Any, Any, int]:
+        witness = KvWitness(load(tiny_folder, right_context_frames=right))
+        driver = SyncDriver(witness)
+        utterance = driver.open(request())
+        driver.feed(utterance, segment(TEXTS[0]))
+        driver.finish(utterance)
+        ticks = 0
+        while not driver.chunks[utterance]:
+            driver.tick()
+            ticks += 1
+        driver.run()
+        return driver.pcm(utterance), whole_block(witness, 0), ticks
+
+    exact, _, late = speak(None)
+    pcm, wanted, early = speak(6)
+    assert early == late - 4
+    assert 0 < np.abs(pcm - wanted).max() < 0.5 * np.abs(wanted).max()
+    joins = np.arange(5, len(pcm) // 960, 5) * 960
+    steps = np.abs(np.diff(pcm))
+    assert steps[joins - 1].max() <= steps.max()
+    assert len(exact) == len(pcm)
+
+
+def test_words_are_estimated_in_order_inside_the_audio_and_before_their_segment_ends(witness: KvWitness) -> None:
+    text = TEXTS[0] + TEXTS[1]
+    chunks = SyncDriver(witness).speak(request(), *segments(*TEXTS[:2]))
+    words = [word for chunk in chunks for word in chunk.words]
+    assert [text[word.start_char : word.end_char] for word in words] == [
+        "Hello", "there", "my", "friend", "How", "are", "you", "today",
+    ]  # fmt: skip
+    samples = sum(len(chunk.pcm) for chunk in chunks)
+    places = [place for word in words for place in (word.start_sample, word.end_sample)]
+    assert places == sorted(places)
+    assert places[-1] <= samples
+    ends = [index for index, chunk in enumerate(chunks) if chunk.is_segment_end]
+    assert sum(len(chunk.words) for chunk in chunks[: ends[0] + 1]) == 4
+
+
+# --- trouble stays with its sequence ----------------------------------------------------------------------------------
+
+
+def test_a_block_that_repeats_itself_is_ended_and_reported(tiny_folder: Path) -> None:
+    limits = RunawayLimits(max_silence_s=60.0, max_repeat_s=0.3, silence_level=1e-4)
+    model = load(tiny_folder, runaway=limits, has_staircase=True)
+    with torch.no_grad():
+        model._parts.codebooks.embedding.zero_()  # every logit equal: greedy repeats code 0
+    driver = SyncDriver(model)
+    chunks = driver.speak(request(top_k=1), segment(TEXTS[0]))
+    assert driver.scheduler.counters.runaway == 1
+    assert any(notice.code == "speech_truncated" for chunk in chunks for notice in chunk.notices)
+
+
+def test_a_sequence_whose_numbers_are_no_numbers_fails_alone(tiny_folder: Path) -> None:
+    model = load(tiny_folder)
+    ids = model.prepare(segment("é"), request()).payload.ids
+    with torch.no_grad():
+        model._parts.backbone.text_embedding[ids[1]] = torch.nan
+    driver = SyncDriver(model)
+    bad, good = driver.open(request(), "bad"), driver.open(request(), "good")
+    driver.feed(bad, segment("é"))
+    driver.feed(good, segment("Hello"))
+    driver.finish(bad)
+    driver.finish(good)
+    driver.run()
+    assert "no number" in driver.failures[bad]
+    assert good not in driver.failures
+    assert driver.chunks[good][-1].is_final
+
+
+def test_a_plan_that_does_not_fit_fails_its_items_and_no_others(tiny_folder: Path) -> None:
+    model = load(tiny_folder)
+    plan = StepPlan(
+        0,
+        prefill=(PrefillItem(5, (Piece("audio", 3, 0, 2, None),), 0, (0,), None),),
+        decode=(DecodeItem(6, 0, 1, 4, (0, 1)),),
+        vocode=(VocodeItem(7, 0, 0, 5, 0, 0, False),),
+    )
+    result = model.execute(plan)
+    assert [(failure.sequence, failure.block) for failure in result.failures] == [(5, 3), (6, 0), (7, 0)]
+    assert not result.rows
+    assert not result.windows
+
+
+@pytest.mark.parametrize("stage", ["backbone", "decoder"])
+def test_what_does_not_fit_the_device_alone_fails_alone(
+    tiny_folder: Path, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load(tiny_folder)
+    part = getattr(model._parts, stage)
+    forward = part.forward
+    limit = {"backbone": 12, "decoder": 1}[stage]
+
+    def scarce(x: Any, *rest: Any) -> Any:
+        if x.shape[0] > limit:
+            raise torch.OutOfMemoryError("no room")
+        return forward(x, *rest)
+
+    monkeypatch.setattr(part, "forward", scarce)
+    driver = SyncDriver(model)
+    long, short = driver.open(request(), "long"), driver.open(request(), "short")
+    driver.feed(long, segment(TEXTS[0] * 2))
+    driver.feed(short, segment("Hi"))
+    driver.finish(long)
+    driver.finish(short)
+    driver.run()
+    assert short not in driver.failures
+    assert (long in driver.failures) == (stage == "backbone")
+
+
+def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(tiny_folder: Path) -> None:
+    with pytest.raises(ModelLoadError, match=r"KV pages: [\d,]+ MiB"):
+        load(tiny_folder, kv_tokens=10**12)
+
+
+def test_an_unknown_voice_is_refused_with_those_there_are(tiny_folder: Path) -> None:
+    with pytest.raises(VoiceNotFoundError) as error:
+        load(tiny_folder).prepare_prompt(request(voice="nobody"))
+    assert error.value.known == ("default",)
+
+
+def test_forgotten_sequences_leave_nothing_behind(tiny_folder: Path) -> None:
+    witness = KvWitness(load(tiny_folder, max_block_rows=15))
+    driver = SyncDriver(witness)
+    for _ in range(3):
+        driver.speak(request(), *segments(*TEXTS[:2]))
+        driver.close()
+        driver.speak(request(), segment(TEXTS[0]), lane="other")
+        driver.close("other")
+    driver.speak(request(), segment("x"), lane="last")
+    driver.close("last")
+    utterance = driver.open(request())
+    driver.feed(utterance, segment("y"))
+    driver.tick()
+    model = witness.model
+    assert len(model._sequences) == 1
+    assert len(model._rows._slots) == 1
+
+
+def test_the_tiny_checkpoint_by_name_calls_itself_untrained() -> None:
+    model = HiggsModel.load("tiny", SETTINGS)
+    model.warm_up()
+    assert "untrained" in model.info.name
+    assert "noise" in model.info.voices[0].description
+    assert "non-commercial" in model.licence
+    model.close()
+
+
+def test_a_name_that_is_no_folder_and_no_repository_is_refused() -> None:
+    with pytest.raises(ModelLoadError, match="no folder"):
+        HiggsModel.load("/nowhere/at/all", SETTINGS)
