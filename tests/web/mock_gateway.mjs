@@ -320,6 +320,8 @@ export class MockGateway {
     this.next_session = 0;
     /** Every client message, in order. @type {any[]} */
     this.received = [];
+    /** Tokens shown on the socket's address. @type {string[]} */
+    this.socket_tokens = [];
     /** @type {Map<string, MockSession>} */
     this.sessions = new Map();
     /** Other files to serve, by path: what tests put beside the page. @type {Map<string, string>} */
@@ -348,6 +350,14 @@ export class MockGateway {
   /** Cut every connection, as a network does. */
   cut() {
     for (const session of this.sessions.values()) session.socket?.terminate();
+  }
+
+  /** Close every connection as idle. */
+  closeIdle() {
+    for (const session of this.sessions.values()) {
+      session.error("idle_timeout", "nothing was said for 300 s");
+      session.socket?.close(1000, "idle_timeout");
+    }
   }
 
   /** @param {import("node:http").IncomingMessage} request @returns {[number, Record<string, unknown>] | null} */
@@ -417,6 +427,8 @@ export class MockGateway {
       socket.end(`HTTP/1.1 ${refusal[0]} Refused\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
       return;
     }
+    const token = new URL(request.url ?? "/", "http://mock").searchParams.get("token");
+    if (token !== null) this.socket_tokens.push(token);
     this.sockets.handleUpgrade(request, socket, head, (peer) => this.connect(peer));
   }
 

@@ -130,17 +130,21 @@ export class Conversation {
   /** @param {Utterance} utterance @param {string} text */
   append(utterance, text) {
     if (text === "" || utterance.is_text_complete || !LIVE.includes(utterance.state)) return;
-    const chars = utterance.code_points.length + Array.from(text).length;
-    if (chars > this.#max_chars) {
-      // The server would refuse it whole; what came before is spoken to its end.
+    const added = Array.from(text);
+    const chars = utterance.code_points.length + added.length;
+    const is_over = chars > this.#max_chars;
+    // The server would refuse the piece whole: it gets as much as it takes, and the listener is told.
+    const taken = is_over ? added.slice(0, this.#max_chars - utterance.code_points.length).join("") : text;
+    if (taken !== "") {
+      utterance.append(taken, performance.now());
+      this.#connection.send({ type: "text", utterance: utterance.id, text: taken });
+    }
+    if (is_over) {
       const [given, limit] = [chars, this.#max_chars].map((count) => count.toLocaleString("en"));
-      utterance.notes.add(`The text is ${given} characters, at most ${limit} are spoken.`);
+      utterance.notes.add(`The text is ${given} characters or more, at most ${limit} are spoken.`);
       this.#pacers.get(utterance.id)?.stop();
       this.end(utterance);
-      return;
     }
-    utterance.append(text, performance.now());
-    this.#connection.send({ type: "text", utterance: utterance.id, text });
     this.#events.onChanged(utterance);
   }
 

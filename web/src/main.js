@@ -98,32 +98,44 @@ const conversation = new Conversation(connection, player, {
 });
 
 const composer = new ComposerView(settings, {
-  async onSpeak(pieces, is_interrupting) {
-    if (!(await prepare())) return;
-    if (is_interrupting) await conversation.interrupt();
-    conversation.speak(pieces, settings.mode === "model" ? settings.tokens_per_s : null, openOptions(settings, info));
+  onSpeak(pieces, is_interrupting) {
+    const rate_hz = settings.mode === "model" ? settings.tokens_per_s : null;
+    say(async () => {
+      if (is_interrupting) await conversation.interrupt();
+      conversation.speak(pieces, rate_hz, openOptions(settings, info));
+    });
   },
-  async onTyped(text) {
-    if (!(await prepare())) return;
-    typed ??= conversation.open(openOptions(settings, info));
-    conversation.append(typed, text);
+  onTyped(text) {
+    say(() => {
+      typed ??= conversation.open(openOptions(settings, info));
+      conversation.append(typed, text);
+    });
   },
   onPause() {
-    if (typed !== null) conversation.flush(typed);
+    say(() => {
+      if (typed !== null) conversation.flush(typed);
+    });
   },
   onTypingEnd() {
-    if (typed !== null) conversation.end(typed);
-    typed = null;
+    say(() => {
+      if (typed !== null) conversation.end(typed);
+      typed = null;
+    });
   },
   onStop: () => void stop(),
   onChange: save,
 });
 
-/** Within the user's gesture: sound allowed, connection there. @returns {Promise<boolean>} */
-function prepare() {
+/** What the user has asked to be said, in that order, however long the connection takes to come. */
+let turn = Promise.resolve();
+
+/** Must be called within the user's gesture, which lets sound through. @param {() => void | Promise<void>} action */
+function say(action) {
   player.setPrebuffer(settings.prebuffer_ms / 1000);
   player.unlock();
-  return connection.demand();
+  turn = turn.then(async () => {
+    if (await connection.demand()) await action();
+  });
 }
 
 async function stop() {

@@ -32,8 +32,54 @@ function websocketOrigin(base_url) {
   return origin(base_url).replace(/^http/, "ws");
 }
 
+/**
+ * The Python client's options as keyword arguments.
+ * @param {import("./native_codec.js").OpenOptions} options
+ */
+function pythonOptions(options) {
+  const { voice, format, sample_rate_hz, speed, seed, language } = options;
+  return Object.entries({ voice, format, sample_rate_hz, speed, seed, language })
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `, ${name}=${JSON.stringify(value)}`)
+    .join("");
+}
+
 /** @type {readonly Snippet[]} */
 export const SNIPPETS = Object.freeze([
+  {
+    id: "python",
+    title: "Python",
+    note: "The client that comes with Antiphon. In place of the text give it your model's stream: any iterable of strings, or an async one.",
+    code({ base_url, text, options, needs_key }) {
+      const is_wav = options.format === "pcm_s16le";
+      const key = needs_key ? ', key=os.environ["ANTIPHON_KEY"]' : "";
+      return `import asyncio
+${needs_key ? "import os\n" : ""}${is_wav ? "import wave\n" : ""}
+from gateway.client import AudioFrame, Client${is_wav ? ", Started" : ""}
+
+TEXT = ${python(text)}
+
+
+async def main():
+    async with Client.connect(${python(`${websocketOrigin(base_url)}/antiphon/v1/speak`)}${key}) as client:
+        utterance = await client.speak(TEXT${pythonOptions(options)})
+        with ${is_wav ? 'wave.open("speech.wav", "wb")' : `open("speech.${options.format}", "wb")`} as file:
+            async for item in utterance:
+                match item:
+${
+  is_wav
+    ? `                    case Started():
+                        file.setparams((1, 2, item.sample_rate_hz, 0, "NONE", ""))
+                    case AudioFrame():
+                        file.writeframes(item.payload)`
+    : `                    case AudioFrame():
+                        file.write(item.payload)`
+}
+
+
+asyncio.run(main())`;
+    },
+  },
   {
     id: "curl",
     title: "curl",

@@ -60,7 +60,7 @@ export function timelineShapes(utterance, width, now_ms) {
   if (origin_ms === null) return null;
   const heardAt = playbackClock(utterance, now_ms);
   const was_stopped = utterance.spoken_chars !== null;
-  const last_ms = was_stopped ? utterance.played_ms : utterance.received_ms;
+  const stopped_at_ms = was_stopped && utterance.received_samples > 0 ? playbackClock(utterance, now_ms)(utterance.played_ms) : null;
   /** @type {{at_ms: number, height: number, is_heard: boolean}[]} */
   const waves = [];
   const step_ms = ENVELOPE_STEP_S * 1000;
@@ -95,7 +95,7 @@ export function timelineShapes(utterance, width, now_ms) {
     lead: utterance.lead.map((point, i) => [x(point.at_ms), /** @type {number} */ (leads[i]) / lead_scale_ms]),
     lead_scale_ms,
     first_audio_x: utterance.first_sound_at_ms === null ? null : x(utterance.first_sound_at_ms),
-    end_x: was_stopped && utterance.received_samples > 0 ? x(heardAt(last_ms)) : null,
+    end_x: stopped_at_ms === null ? null : x(stopped_at_ms),
     underruns: utterance.underruns.map((underrun) => x(underrun.at_ms)),
     ticks: Array.from({ length: tick_count }, (_, i) => {
       const at_s = (i + 1) * tick_s;

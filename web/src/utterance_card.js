@@ -173,12 +173,12 @@ export class UtteranceCard {
   }
 
   /**
-   * @param {number} heard_ms audio at the listener's ear
+   * @param {number} heard_ms audio at the listener's ear; 0 before the first sound
    * @param {number} now_ms
    */
   paint(heard_ms, now_ms) {
     const utterance = this.#utterance;
-    if (utterance.spoken_chars === null && !this.#is_settled) {
+    if (heard_ms > 0 && utterance.spoken_chars === null && !this.#is_settled) {
       this.#light(utterance.words.findLastIndex((word) => word.start_ms <= heard_ms) + 1, utterance.wordAt(heard_ms));
     }
     if (now_ms - this.#painted_at_ms >= TIMELINE_EVERY_MS) {

@@ -1,0 +1,194 @@
+// @ts-check
+/** Starts the page in headless Chromium against a mock gateway, with every sample that it plays recorded. */
+
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { chromium } from "playwright-core";
+import { MockGateway } from "../mock_gateway.mjs";
+
+/** @typedef {import("playwright-core").Page} Page */
+/** @typedef {import("../mock_gateway.mjs").Behaviour} Behaviour */
+
+const CHROMIUM =
+  process.env.CHROMIUM ?? ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync) ?? "";
+const FLAGS = [
+  "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+  "--disable-component-update", "--disable-sync",
+];
+
+/**
+ * Runs in the audio worklet before the page's processor, and makes it report each quantum that it hands over. (A recording
+ * node of its own would miss what the browser drops under load between the two.)
+ */
+const RECORDER = `
+const register = globalThis.registerProcessor;
+globalThis.registerProcessor = (name, Processor) =>
+  register(name, class extends Processor {
+    process(inputs, outputs, parameters) {
+      const answer = super.process(inputs, outputs, parameters);
+      this.port.postMessage({ type: "recorded", frame: currentFrame, samples: outputs[0][0].slice() });
+      return answer;
+    }
+  });
+`;
+
+/** Runs in the page before its own code: collects the recording, and notes when words light up and keys are pressed. */
+function tap(/** @type {{rate_hz: number | null}} */ { rate_hz }) {
+  /** @type {any} */
+  const page = globalThis;
+  page.recorded = [];
+  const Context = AudioContext;
+  page.AudioContext = class extends Context {
+    /** @param {AudioContextOptions} options */
+    constructor(options) {
+      super(rate_hz === null ? options : { ...options, sampleRate: rate_hz });
+      page.audio_context = this;
+    }
+  };
+  const addModule = AudioWorklet.prototype.addModule;
+  AudioWorklet.prototype.addModule = async function (url, options) {
+    await addModule.call(this, "/web/recorder.js");
+    return addModule.call(this, url, options);
+  };
+  const Node = AudioWorkletNode;
+  page.AudioWorkletNode = class extends Node {
+    /** @param {BaseAudioContext} context @param {string} name @param {AudioWorkletNodeOptions} options */
+    constructor(context, name, options) {
+      super(context, name, options);
+      this.port.addEventListener("message", ({ data }) => {
+        if (data.type === "recorded") page.recorded.push(data);
+      });
+    }
+  };
+  page.lit = [];
+  const seen = new WeakSet();
+  new MutationObserver((changes) => {
+    for (const { target } of changes) {
+      if (!(target instanceof HTMLElement) || !target.classList.contains("current") || seen.has(target)) continue;
+      seen.add(target);
+      const context = /** @type {AudioContext} */ (page.audio_context);
+      page.lit.push({ text: target.textContent, at_s: context.currentTime - (context.outputLatency || 0) });
+    }
+  }).observe(document, { subtree: true, attributes: true, attributeFilter: ["class"] });
+  for (const name of ["keydown", "click"]) {
+    document.addEventListener(name, () => (page.gesture_at_s = page.audio_context?.currentTime), { capture: true });
+  }
+}
+
+/** Frames per call of an audio worklet's `process`. */
+const QUANTUM = 128;
+
+/** @type {import("playwright-core").Browser | null} */
+let browser = null;
+
+export async function closeBrowser() {
+  await browser?.close();
+  browser = null;
+}
+
+export class Bench {
+  /** What the page wrote to its console as an error or warning, and what it threw. @type {string[]} */
+  complaints = [];
+
+  /**
+   * @param {MockGateway} gateway
+   * @param {Page} page
+   * @param {string} address
+   */
+  constructor(gateway, page, address) {
+    this.gateway = gateway;
+    this.page = page;
+    this.address = address;
+  }
+
+  /**
+   * @param {Behaviour} behaviour
+   * @param {(bench: Bench) => Promise<void>} body
+   * @param {{rate_hz?: number | null, context?: import("playwright-core").BrowserContextOptions, allowed?: RegExp}} [options]
+   *   `rate_hz` of the sound card, null = the browser's; `allowed`: complaints that this test is about
+   */
+  static async run(behaviour, body, { rate_hz = 24_000, context = {}, allowed = /^$/ } = {}) {
+    browser ??= await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+    const gateway = new MockGateway(behaviour);
+    gateway.extra_files.set("/web/recorder.js", RECORDER);
+    const address = await gateway.listen();
+    const session = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...context });
+    session.setDefaultTimeout(15_000);
+    try {
+      const page = await session.newPage();
+      const bench = new Bench(gateway, page, address);
+      page.on("console", (message) => {
+        if (["error", "warning"].includes(message.type())) bench.complaints.push(message.text());
+      });
+      page.on("pageerror", (error) => bench.complaints.push(String(error)));
+      await page.addInitScript(tap, { rate_hz });
+      await page.goto(address);
+      await body(bench);
+      assert.deepEqual(bench.complaints.filter((line) => !allowed.test(line)), []);
+    } finally {
+      await session.close();
+      await gateway.close();
+    }
+  }
+
+  ready() {
+    return this.page.waitForSelector("#connection[data-kind=ready]");
+  }
+
+  /** @param {"model" | "whole" | "typing"} mode */
+  async setMode(mode) {
+    await this.page.check(`input[name=mode][value=${mode}]`);
+  }
+
+  /** @param {string} text @param {"model" | "whole"} [mode] */
+  async speak(text, mode = "whole") {
+    await this.ready();
+    await this.setMode(mode);
+    await this.page.fill("#text", text);
+    await this.page.press("#text", "Enter");
+  }
+
+  /** The newest card in this state. @param {string} state @param {number} [timeout] */
+  until(state, timeout = 20_000) {
+    return this.page.waitForSelector(`#utterances li:first-child[data-state=${state}]`, { timeout });
+  }
+
+  /** Wait until this much of the newest utterance has been heard. @param {number} words */
+  untilHeard(words) {
+    return this.page.waitForFunction(
+      (count) => document.querySelectorAll("#utterances li:first-child .word.heard").length >= count,
+      words,
+    );
+  }
+
+  /** Everything that went to the loudspeaker, and the output clock at a sample of it. */
+  async recording() {
+    const { frames, samples } = await this.page.evaluate(() => {
+      const chunks = /** @type {any} */ (globalThis).recorded;
+      return {
+        frames: chunks.map((/** @type {any} */ chunk) => chunk.frame),
+        samples: chunks.flatMap((/** @type {any} */ chunk) => [...chunk.samples]),
+      };
+    });
+    return {
+      samples: Float32Array.from(samples),
+      /** @param {number} index @returns {number} output frame */
+      frameOf: (index) => frames[Math.floor(index / QUANTUM)] + (index % QUANTUM),
+    };
+  }
+
+  /** @param {string} type */
+  messages(type) {
+    return this.gateway.received.filter((message) => message.type === type);
+  }
+}
+
+/** Index of the first sample that is not silence. @param {Float32Array} samples */
+export function firstSound(samples) {
+  return samples.findIndex((sample) => sample !== 0);
+}
+
+/** Index after the last sample that is not silence. @param {Float32Array} samples */
+export function lastSound(samples) {
+  return samples.findLastIndex((sample) => sample !== 0) + 1;
+}
