@@ -438,9 +438,9 @@ class Scheduler:
         sequence.current = block
         sequence.plan_shadow(self.spec)
         self._begin_voicing(sequence, block, now_s)
-        if sequence.opened_request != utterance.request:
+        if sequence.opened_utterance != utterance.id:
             self._openings.append(Opening(sequence.id, block.number, utterance.request))
-            sequence.opened_request = utterance.request
+            sequence.opened_utterance = utterance.id
         return True
 
     def _fill(self, sequence: Sequence, budget: int, fills: list[_Fill], items: list[PrefillItem]) -> int:
@@ -635,9 +635,7 @@ class Scheduler:
         block.move(BlockStatus.GENERATED)
         block.utterance.timeline.renote("generated", now_s)
         self.counters.blocks += 1
-        if block.is_poisoned or not self.spec.history_blocks or not block.frames:
-            pass
-        else:
+        if self.spec.history_blocks and not block.is_poisoned:
             sequence.history.append(block)
         self._leave_block(sequence)
         self._settle(sequence)
@@ -648,9 +646,8 @@ class Scheduler:
         """The first block of `voicing` has been delivered whole."""
         block = sequence.voicing.popleft()
         block.move(BlockStatus.SPOKEN)
-        if block not in sequence.history or not self.spec.codebooks:
-            self._forget_codes(sequence, block)
         if block not in sequence.history:
+            self._forget_codes(sequence, block)
             self._discard(block)
         if not sequence.voicing:
             self._voicing.pop(sequence.id, None)
@@ -792,10 +789,7 @@ class Scheduler:
         self._take_from_work(sequence, block)
         old_audio, is_text_same = block.audio_key, heard.segment is block.segment
         block.cut(heard.segment, heard.prepared, heard.frames, self.spec.codebooks)
-        if self.spec.codebooks:
-            self._forgets.append(Forget(sequence.id, block.number, heard.frames))
-        else:
-            self._forget_codes(sequence, block)
+        self._forgets.append(Forget(sequence.id, block.number, heard.frames))
         if is_text_same:
             for context in (sequence.context, sequence.shadow):
                 if context is not None:
@@ -908,7 +902,7 @@ class Scheduler:
             sequence.history.remove(block)
             block.is_known = False
             self._discard(block)
-        sequence.opened_request = None
+        sequence.opened_utterance = None
 
     # ---- small things --------------------------------------------------------------------------------------------
 

@@ -197,7 +197,7 @@ class Sequence:
         "id",
         "is_resident",
         "next_number",
-        "opened_request",
+        "opened_utterance",
         "prompt",
         "shadow",
         "shadow_at_rows",
@@ -235,7 +235,8 @@ class Sequence:
         self.unvoiced_frames = 0
         self.is_resident = False
         """The family has been told of it."""
-        self.opened_request: SpeechRequest | None = None
+        self.opened_utterance: int | None = None
+        """Whose request the family was told last; it is told once for every utterance."""
 
     def move(self, status: SequenceStatus) -> None:
         if status not in TRANSITIONS[self.status]:
