@@ -46,6 +46,8 @@ class _Word:
     size: int
     """Length in speech, in Latin letters."""
     arrived_s: float
+    written: str
+    """As it stood before numbers were put in words: what decides where a segment may end."""
     gap: tuple[int, int] | None = None
     """Input span of the space in front; None = none."""
     phonemes: str | None = None
@@ -99,21 +101,29 @@ class Chunker:
         if ending is not None and ending.needs != "word":
             self._settle(char)
 
-    def word(self, text: str, starts: list[int], ends: list[int], phonemes: str | None = None) -> None:
+    def word(
+        self,
+        text: str,
+        starts: list[int],
+        ends: list[int],
+        *,
+        phonemes: str | None = None,
+        written: str | None = None,
+    ) -> None:
+        """One word as it is to be spoken; `written` where its figures have been put in words."""
+        written = written or text
         ending = self._ending
         if ending is not None:
             is_bare = phonemes is None and not any(char.isalnum() for char in text)
             if is_bare and self._gap is None and self._words and self._belongs_before(text):
-                self._append(text, starts, ends, None)
-                self._ending = ending_of(self._words[-1].text, self._language) or ending
+                self._append(text, starts, ends, None, written)
+                self._ending = ending_of(self._words[-1].written, self._language) or ending
                 return
-            self._settle(text.lstrip("\"'“‘«([{*_") or text)
+            self._settle(written.lstrip("\"'“‘«([{*_") or written)
         self._line = None
-        self._append(text, starts, ends, phonemes)
-        if text[-1].isalpha():
-            pass
-        elif self._words:
-            self._ending = ending_of(self._words[-1].text, self._language)
+        self._append(text, starts, ends, phonemes, written)
+        if self._words and not written[-1].isalpha():
+            self._ending = ending_of(self._words[-1].written, self._language)
             self._ending_since_s = self.now_s
         if self._words and not self._is_manual:
             self._bound()
@@ -207,7 +217,7 @@ class Chunker:
 
     # ---- places to cut
 
-    def _append(self, text: str, starts: list[int], ends: list[int], phonemes: str | None) -> None:
+    def _append(self, text: str, starts: list[int], ends: list[int], phonemes: str | None, written: str) -> None:
         is_bare = phonemes is None and not any(char.isalnum() for char in text)
         self._end = max(self._end, ends[-1])
         if is_bare and self._belongs_before(text):
@@ -219,6 +229,7 @@ class Chunker:
                 self._nest(text)
                 if last.text[-1] != text:
                     last.text += text
+                    last.written += text
                     last.starts += starts
                     last.ends += ends
                 return
@@ -227,7 +238,7 @@ class Chunker:
         size = len(text)
         if not text.isascii() and script_of(text[0]) in DENSE:
             size *= DENSE_CHARS
-        self._words.append(_Word(text, starts, ends, size, self.now_s, self._gap, phonemes))
+        self._words.append(_Word(text, starts, ends, size, self.now_s, written, self._gap, phonemes))
         self._size += size + (self._gap is not None)
         self._gap = None
         if not text.isalnum():
@@ -352,15 +363,15 @@ class Chunker:
             if (
                 count < len(words)
                 and (words[count].gap is not None or script_of(words[count].text[0]) in UNSPACED)
-                and may_cut_between(words[count - 1].text, words[count].text)
+                and may_cut_between(words[count - 1].written, words[count].written)
             )
-            or (count == len(words) and self._gap is not None and may_cut_between(words[-1].text, ""))
+            or (count == len(words) and self._gap is not None and may_cut_between(words[-1].written, ""))
         ]
         if not safe:
             return allowed[-1].count if allowed else None
         late = [count for count in safe if count * 2 >= limit]
         for count in reversed(late):
-            if count < len(words) and is_phrase_start(words[count].text):
+            if count < len(words) and is_phrase_start(words[count].written):
                 return count
         return safe[-1]
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from gateway.text.numbers import say_numbers
 from gateway.text.scripts import CLAUSE_MARKS, CLOSERS, ELLIPSES, SENTENCE_MARKS, script_of
 from gateway.text.symbols import (
     ARROWS,
@@ -84,15 +85,15 @@ class Reading:
         self.ends = [self.ends[index] for index in indices]
 
 
-def is_plain(text: str) -> bool:
+def is_plain(text: str, *, has_text_normalizer: bool) -> bool:
     """It can be spoken as it is: no look is needed at what it might be."""
     if text.isascii() and text.isalpha():
         return text not in TEXT_EMOTICONS and (
             len(text) < 6 or (len(text) < 24 and _RUN_OF_LETTERS.search(text) is None)
         )
-    return (
-        len(text) < 24 and (_PLAIN.fullmatch(text) or _SIMPLE_NUMBER.fullmatch(text)) is not None and "://" not in text
-    )
+    if len(text) > 23:
+        return False
+    return bool(_PLAIN.fullmatch(text) or (has_text_normalizer and _SIMPLE_NUMBER.fullmatch(text)))
 
 
 def read_word(reading: Reading, *, before: str, is_english: bool, has_text_normalizer: bool) -> None:
@@ -382,7 +383,7 @@ def _instead_of(text: str, index: int, *, is_english: bool) -> str:
 
 
 _INNER: Final = re.compile(r"(?<=\w)(?:->|=>|→)(?=\w)|\^[23](?!\w)|(?<=\w)\^(?=\w)")
-_UNREAD: Final = re.compile(r"(?<=\w)[&+=<>×÷](?=\w)|[%°²³½¼¾±€£]")
+_UNREAD: Final = re.compile(r"(?<=\w)[&+=<>×÷](?=\w)|°[CF]|[%°²³½¼¾±€£]")
 
 
 def _read_inner_marks(reading: Reading, *, has_text_normalizer: bool) -> None:
@@ -391,6 +392,15 @@ def _read_inner_marks(reading: Reading, *, has_text_normalizer: bool) -> None:
         powers |= {"^2": " squared", "^3": " cubed"}
     reading.replace(_INNER, lambda match: powers.get(match.group(), " to "))
     if not has_text_normalizer:
-        reading.replace(
-            _UNREAD, lambda match: f" {ENGLISH[match.group()]} " if match.group() in ENGLISH else match.group()
-        )
+        for start, end, words in reversed(say_numbers(reading.text)):
+            reading.say(start, end, _apart(reading.text, start, end, words))
+        for match in reversed(list(_UNREAD.finditer(reading.text))):
+            spoken = _apart(reading.text, match.start(), match.end(), ENGLISH[match.group()])
+            reading.say(match.start(), match.end(), spoken)
+
+
+def _apart(text: str, start: int, end: int, words: str) -> str:
+    """`words` in the place of `text[start:end]`, with space towards letters and digits."""
+    lead = text[start - 1 : start].isalnum() and words[:1].isalnum()
+    trail = text[end : end + 1].isalnum() and words[-1:].isalnum()
+    return f"{' ' * lead}{words}{' ' * trail}"

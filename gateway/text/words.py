@@ -73,7 +73,7 @@ class WordNormalizer:
 
     def whole(self, text: str, span: Span, phonemes: str | None) -> None:
         self.finish_word()
-        self._chunker.word(text, [span.start] * len(text), [span.end] * len(text), phonemes)
+        self._chunker.word(text, [span.start] * len(text), [span.end] * len(text), phonemes=phonemes)
 
     def notice(self, notice: TextNotice) -> None:
         self._chunker.notice(notice)
@@ -97,11 +97,14 @@ class WordNormalizer:
             return
         text, starts, ends = "".join(self._chars), self._starts, self._ends
         self._chars, self._starts, self._ends = [], [], []
+        written: str | None = None
         is_unspaced, self._is_unspaced, self._has_begun = self._is_unspaced, False, False
         if is_unspaced and "\uff66" <= text[0] <= "\uff9d":
             plain = unicodedata.normalize("NFKC", text)
             text, starts, ends = plain, [starts[0]] * len(plain), [ends[-1]] * len(plain)
-        elif not is_unspaced and not is_plain(text):
+        elif not is_unspaced and not is_plain(text, has_text_normalizer=self._has_text_normalizer):
+            if not self._has_text_normalizer and any(char.isdigit() for char in text):
+                written = text.strip("*_~`")
             reading = Reading(text, starts, ends)
             read_word(
                 reading,
@@ -116,7 +119,7 @@ class WordNormalizer:
                 self._in_parts(text, starts, ends)
                 return
         self._before = text[-1]
-        self._chunker.word(text, starts, ends)
+        self._chunker.word(text, starts, ends, written=written)
 
     def _in_parts(self, text: str, starts: list[int], ends: list[int]) -> None:
         """A "word" longer than a segment may be is cut between graphemes, at a space of its reading where there is one."""
