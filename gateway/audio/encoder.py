@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from gateway.audio import mulaw
-from gateway.audio.formats import AudioFormat
+from gateway.audio.formats import AudioFormat, available_formats, rates_of
 from gateway.audio.opus import PACKET_SAMPLES, OpusEncoder
 from gateway.audio.resampler import Resampler
 from gateway.audio.sample_map import SampleMap
@@ -35,6 +35,14 @@ class EncodedFrame:
     payload: bytes
     sample_count: int
     start_sample: int
+
+
+def warm_up(engine_rate_hz: int) -> None:
+    """Pay for what the first utterance of each format would otherwise wait for: filters, tables, the codec's import."""
+    moment = np.zeros(1, dtype=np.float32)
+    for name in available_formats():
+        for rate_hz in rates_of(name):
+            StreamEncoder(AudioFormat(name, rate_hz), engine_rate_hz).encode(moment, is_final=True)
 
 
 class StreamEncoder:

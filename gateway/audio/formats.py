@@ -46,6 +46,12 @@ def available_formats() -> tuple[FormatName, ...]:
     return tuple(name for name in FORMAT_NAMES if name != "opus" or is_opus_available())
 
 
+def rates_of(name: FormatName) -> tuple[int, ...]:
+    """The rates that a format can be sent at, in hertz."""
+    fixed_rate_hz = FIXED_RATE_HZ.get(name)
+    return PCM_RATES_HZ if fixed_rate_hz is None else (fixed_rate_hz,)
+
+
 def resolve_format(
     name: str | None, sample_rate_hz: int | None, *, default_name: str, default_rate_hz: int
 ) -> AudioFormat:

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.audio import mulaw
-from gateway.audio.encoder import EncodedFrame, StreamEncoder
+from gateway.audio.encoder import EncodedFrame, StreamEncoder, warm_up
 from gateway.audio.formats import PCM_RATES_HZ, AudioFormat
+from gateway.audio.resampler import _filter_for
 from gateway.audio.sample_map import SampleMap
 
 ENGINE_HZ = 24000
@@ -81,6 +82,14 @@ def test_g711_is_the_16_bit_stream_at_8000_hz_companded_once(law: mulaw.Law) -> 
     linear = np.frombuffer(joined(encode_whole(AudioFormat("pcm_s16le", 8000), tone(24000))), "<i2")
     coded = joined(encode_whole(AudioFormat(law, 8000), tone(24000)))
     assert coded == mulaw.encode(law, linear).tobytes()
+
+
+def test_after_a_warm_up_no_filter_is_left_to_be_made() -> None:
+    warm_up(ENGINE_HZ)
+    made = _filter_for.cache_info().misses
+    for audio_format in FORMATS:
+        encode_whole(audio_format, tone(10))
+    assert _filter_for.cache_info().misses == made
 
 
 def test_the_input_is_left_as_it_was() -> None:
