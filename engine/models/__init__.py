@@ -8,12 +8,15 @@ from typing import Final
 from engine.errors import ModelLoadError
 from engine.speech_model import SpeechModel
 
-MODEL_NAMES: Final[tuple[str, ...]] = ("hibari",)
+MODEL_NAMES: Final[tuple[str, ...]] = ("hibari", "higgs")
 
 
-def load_model(name: str, *, checkpoint: str | None = None, device: str | None = None) -> SpeechModel:
+def load_model(
+    name: str, *, checkpoint: str | None = None, device: str | None = None, voices: Path | None = None
+) -> SpeechModel:
     """Load the family `name` (seconds; blocks). `checkpoint` is a family's folder or repository of weights and `device`
-    where it runs ("cpu", "cuda:0" ...), where the family takes them; None = its default.
+    where it runs ("cpu", "cuda:0" ...), where the family takes them; None = its default. `voices`: folder of cloned
+    voices, for a family that can clone; None = no cloning.
 
     Raises engine.errors.ModelLoadError where the name is unknown or the model cannot be loaded.
     """
@@ -23,4 +26,12 @@ def load_model(name: str, *, checkpoint: str | None = None, device: str | None =
         if device not in (None, "cpu"):
             raise ModelLoadError(f"model 'hibari' runs on 'cpu' only, not on {device!r}")
         return HibariModel.load(checkpoint=None if checkpoint is None else Path(checkpoint))
+    if name == "higgs":
+        try:
+            from engine.models.higgs.model import HiggsModel
+        except ImportError as error:
+            raise ModelLoadError(
+                f"model 'higgs' needs a package that is not installed ({error}): antiphon[higgs]"
+            ) from error
+        return HiggsModel.load(checkpoint, HiggsModel.settings_for(device or "cpu", voices))
     raise ModelLoadError(f"no model family is called {name!r}; there are: {', '.join(MODEL_NAMES)}")

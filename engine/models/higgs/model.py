@@ -135,14 +135,32 @@ class HiggsModel:
                 VoiceStore(settings.voices), self._encode, codec.sample_rate_hz, _codec_key(parts), settings.max_voice_s
             )
 
+    @staticmethod
+    def settings_for(device: str, voices: Path | None) -> HiggsSettings:
+        """The defaults for a kind of device: an accelerator runs in bfloat16, with many sequences."""
+        if device.startswith("cuda"):
+            return HiggsSettings(
+                device=device,
+                dtype="bfloat16",
+                max_sequences=128,
+                max_decode_batch=128,
+                max_prefill_tokens=2048,
+                max_windows_per_tick=32,
+                kv_tokens=128 * 1536,
+                voices=voices,
+            )
+        return HiggsSettings(device=device, max_context_tokens=2048, max_block_rows=1024, voices=voices)
+
     @classmethod
     def load(
-        cls, checkpoint: str | Path, settings: HiggsSettings | None = None, on_progress: Progress | None = None
+        cls, checkpoint: str | Path | None, settings: HiggsSettings | None = None, on_progress: Progress | None = None
     ) -> HiggsModel:
         """`checkpoint`: a folder, the name of a repository that a hub's client has or can fetch, or "tiny".
 
         Raises ModelLoadError before any large allocation where the memory plan does not fit the device."""
         settings = settings or HiggsSettings()
+        if checkpoint is None:
+            raise ModelLoadError(f"model 'higgs' needs a checkpoint: a folder, a repository, or {TINY!r} for noise")
         if str(checkpoint) == TINY:
             with tempfile.TemporaryDirectory() as folder:
                 write_tiny_checkpoint(Path(folder))
