@@ -21,9 +21,11 @@ from engine.errors import EngineError
 from engine.models import load_model
 from engine.speech import Segment, Span, SpeechRequest
 from gateway.admission import Admission, AdmissionLimits
+from gateway.audio.encoder import warm_up as warm_up_audio
 from gateway.auth import Access, AccessRules
-from gateway.config import Config
+from gateway.config import Config, ConfigError
 from gateway.dialects.vendor_names import VendorNames
+from gateway.errors import ClientError
 from gateway.events import Limits
 from gateway.metrics import Metrics
 from gateway.routes import Service, routes
@@ -53,9 +55,12 @@ def load_engine(config: Config) -> LocalEngine:
 
 
 def make_service(config: Config, engine: LocalEngine, clock: Callable[[], float] = time.monotonic) -> Service:
-    """Wire the parts of a gateway around an engine that has not been started yet."""
+    """Wire the parts of a gateway around an engine that has not been started yet. Raises ConfigError."""
     limits, speech = config.limits, config.speech
-    lexicon = Lexicon.load(speech.lexicon) if speech.lexicon is not None else Lexicon.empty()
+    try:
+        lexicon = Lexicon.load(speech.lexicon) if speech.lexicon is not None else Lexicon.empty()
+    except ClientError as error:
+        raise ConfigError(f"speech.lexicon: {error.message}") from error
     service = Service(
         engine=engine,
         access=Access(
@@ -152,7 +157,6 @@ class _DrainingServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self._drain is None:
-            self._captured_signals.append(sig)
             self._drain = asyncio.get_running_loop().create_task(self._drain_and_exit(), name="drain")
         else:
             self.should_exit = True
@@ -207,11 +211,13 @@ def make_server(service: Service, app: Starlette, drain_s: float) -> uvicorn.Ser
 
 
 def serve(config: Config) -> int:
-    """Load the model, listen, run until a signal. Returns the exit status; raises ModelLoadError or OSError."""
+    """Load the model, listen, run until a signal. Returns the exit status; raises ConfigError, ModelLoadError or
+    OSError."""
     logging.basicConfig(level=config.log.level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     listener = bind(config.server.host, config.server.port)
     try:
         engine = load_engine(config)
+        warm_up_audio(engine.info.sample_rate_hz)
         service = make_service(config, engine)
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
