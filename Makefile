@@ -9,6 +9,8 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+MODELS_VENV ?= .venv-models
+CLIENTS_VENV ?= .venv-clients
 PORT ?= 8000
 PYTEST_FLAGS ?=
 
@@ -18,6 +20,8 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 fingerprint = $(shell (cat $(1) pyproject.toml; echo $(CURDIR)) | cksum | tr -d ' ')
 SERVE_STAMP = $(VENV)/.antiphon-base-$(call fingerprint,requirements/base.txt)
 TEST_STAMP = $(VENV)/.antiphon-dev-$(call fingerprint,requirements/dev.txt)
+MODELS_STAMP = $(MODELS_VENV)/.antiphon-$(call fingerprint,/dev/null)
+CLIENTS_STAMP = $(CLIENTS_VENV)/.antiphon-$(call fingerprint,requirements/clients.txt)
 WEB_STAMP = tests/web/node_modules/.package-lock.json
 
 .PHONY: serve test check format bench lock clean wheel test-models test-clients meters
@@ -34,6 +38,13 @@ check: $(TEST_STAMP) $(WEB_STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@if command -v node >/dev/null; then cd tests/web && npm run --silent types; else echo "node is not installed: the page's types were not checked"; fi
+
+test-models: $(MODELS_STAMP)
+	$(MODELS_VENV)/bin/mypy --config-file .ci/mypy-models.ini -p kernels -p engine.runtime -p engine.models.higgs
+	$(MODELS_VENV)/bin/python -m pytest $(PYTEST_FLAGS) tests/kernels tests/engine/runtime tests/engine/models/higgs
+
+test-clients: $(CLIENTS_STAMP)
+	$(CLIENTS_VENV)/bin/python -m pytest $(PYTEST_FLAGS) tests/conformance
 
 format: $(TEST_STAMP)
 	$(BIN)/ruff check --fix .
@@ -65,6 +76,17 @@ $(SERVE_STAMP): $(BIN)/python
 $(TEST_STAMP): $(BIN)/python
 	$(PIP) --require-hashes -r requirements/dev.txt
 	$(PIP) --no-deps --editable .
+	@touch $@
+
+# torch comes from the `higgs` extra: the build that pip finds for this machine.
+$(MODELS_STAMP):
+	$(PYTHON) -m venv $(MODELS_VENV)
+	$(MODELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[higgs,test]' mypy
+	@touch $@
+
+$(CLIENTS_STAMP): requirements/clients.txt
+	$(PYTHON) -m venv $(CLIENTS_VENV)
+	$(CLIENTS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' -r requirements/clients.txt
 	@touch $@
 
 $(WEB_STAMP): tests/web/package-lock.json
