@@ -123,9 +123,12 @@ def _serve(arguments: argparse.Namespace) -> int:
     config = _config(arguments)
     from engine.errors import EngineError
     from gateway.app import serve
+    from gateway.config import ConfigError
 
     try:
         return serve(config)
+    except ConfigError as error:
+        raise CommandError(str(error), USAGE) from error
     except EngineError as error:
         raise CommandError(str(error)) from error
     except OSError as error:
@@ -227,10 +230,14 @@ def _speaker(
 
 
 def _lexicon(config: Config) -> Lexicon:
+    from gateway.errors import ClientError
     from gateway.text.lexicon import Lexicon
 
     path = config.speech.lexicon
-    return Lexicon.from_mapping({}) if path is None else Lexicon.load(path)
+    try:
+        return Lexicon.empty() if path is None else Lexicon.load(path)
+    except ClientError as error:
+        raise CommandError(f"speech.lexicon: {error.message}", USAGE) from error
 
 
 # ---- voices ----------------------------------------------------------------------------------------------------------

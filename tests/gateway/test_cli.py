@@ -227,6 +227,14 @@ def test_wrong_arguments_and_settings_end_with_2_and_no_traceback(
     assert capsys.readouterr().err
 
 
+def test_a_lexicon_that_cannot_be_read_is_a_matter_of_settings(
+    fake_engine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ANTIPHON_SPEECH__LEXICON", str(tmp_path / "nowhere.toml"))
+    assert status_of(["say", "Hello.", "--out", str(tmp_path / "a.wav")]) == USAGE
+    assert "speech.lexicon" in capsys.readouterr().err
+
+
 def test_an_interruption_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(config: app.Config) -> int:
         raise KeyboardInterrupt
