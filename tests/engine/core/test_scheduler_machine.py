@@ -236,13 +236,13 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_page_has_one_owner(self) -> None:
-        residency = self.scheduler._residency
+        residency = self.scheduler._roster.residency
         pool = residency.pool
         owned = list(pool._free)
         owned += [page for _, pages in pool._resting for page in pages]
         for prompt in residency.prompts._prompts.values():
             owned += prompt.pages
-        for sequence in self.scheduler._sequences.values():
+        for sequence in self.scheduler._roster.sequences.values():
             for context in (sequence.context, sequence.shadow):
                 if context is not None:
                     owned += context._pages
@@ -253,11 +253,11 @@ class SchedulerMachine(RuleBasedStateMachine):
         if self.launched is not None:
             plan = self.launched[0]
             named = {page for item in (*plan.prefill, *plan.decode) for page in item.page_table}
-            assert not named & set(self.scheduler._residency.pool._free)
+            assert not named & set(self.scheduler._roster.residency.pool._free)
 
     @invariant()
     def nobody_is_far_ahead_of_its_reader(self) -> None:
-        for sequence in self.scheduler._sequences.values():
+        for sequence in self.scheduler._roster.sequences.values():
             unread = sum(
                 sum(spoken.unread) for spoken in self.spoken.values() if self.lanes.get(spoken.lane) == sequence.id
             )
@@ -269,7 +269,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     @invariant()
     def history_is_bounded(self) -> None:
         spec = self.model.spec
-        for sequence in self.scheduler._sequences.values():
+        for sequence in self.scheduler._roster.sequences.values():
             assert len(sequence.history) <= spec.history_blocks + len(sequence.voicing) + 1
 
     @invariant()
@@ -280,7 +280,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         """Why nothing moves, for the reader of a failure."""
         waiting = [spoken.number for spoken in self.spoken.values() if not spoken.is_over]
         lines = [f"utterances {waiting} never ended; {self.scheduler.free_pages} pages free"]
-        for sequence in self.scheduler._sequences.values():
+        for sequence in self.scheduler._roster.sequences.values():
             lines.append(
                 f"sequence {sequence.id}: {sequence.status.name}, resident {sequence.is_resident}, "
                 f"unread {sequence.unread_samples}, unvoiced {sequence.unvoiced_frames}, "
@@ -314,10 +314,10 @@ class SchedulerMachine(RuleBasedStateMachine):
         if self.launched is not None:
             self.land(is_broken=False)
         assert self.scheduler.plan(self.now_s) is None
-        residency = self.scheduler._residency
+        residency = self.scheduler._roster.residency
         assert self.scheduler.free_pages + residency.prompts.idle_page_count == residency.pool.page_count
         assert not self.model.blocks, "the model still holds codes"
-        assert not self.scheduler._utterances
+        assert not self.scheduler._roster.utterances
         assert residency.resident_count == 0
         target(float(self.scheduler.counters.parked), label="parked")
         target(float(self.scheduler.counters.rollbacks), label="rolled back")

@@ -1,0 +1,311 @@
+"""What the model should do next: which sequences get pages, prefill, rows and vocoder windows in the coming tick.
+
+Earliest deadline first everywhere. A stream's deadline is the moment its listener runs dry; a stream with nothing to
+play is due a moment after its text came. Who is far enough ahead of its reader is not served at all.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from itertools import islice
+from math import ceil
+
+from engine.core.context import Context
+from engine.core.roster import Roster
+from engine.core.sequence import Block, BlockStatus, Sequence, SequenceStatus
+from engine.core.step import DecodeItem, Opening, Piece, PrefillItem, StepPlan, VocodeItem
+
+CONTEXT_TEXTS = 2
+"""Payloads given on either side of a block to families that keep no context of their own."""
+
+ReadyWindow = tuple[float, int, Sequence, Block, int]
+"""(deadline, sequence id, sequence, block, end frame) of a vocoder window that could be made now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """One PrefillItem, and what it is for."""
+
+    sequence: Sequence
+    block: Block
+    context: Context | None
+    position: int
+    """Positions of the context once the plan has run."""
+    is_complete: bool
+    """The block's context is whole: its next row (or its frames) can come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A plan, and whom its items are for."""
+
+    plan: StepPlan
+    fills: list[Fill]
+    decoding: list[tuple[Sequence, Block]]
+    voicing: dict[tuple[int, int], tuple[Block, VocodeItem]]
+
+
+class Planner:
+    """Makes one plan after another; `wake_at_s` after each: when time alone will make something runnable that it left
+    out."""
+
+    def __init__(self, roster: Roster) -> None:
+        self.spec = roster.spec
+        self.wake_at_s: float | None = None
+        self._roster = roster
+        self._pacing = roster.pacing
+        self._max_unread_samples = max(1, ceil(roster.pacing.max_unread_s * self.spec.sample_rate_hz))
+        self._max_unvoiced_frames = self.spec.max_window_frames + self.spec.right_context_frames
+        self._openings: list[Opening] = []
+        self._tick = 0
+
+    def plan(self, now_s: float) -> Launched | None:
+        """What the model should do next; None where there is nothing until a call changes that or `wake_at_s` comes."""
+        self.wake_at_s = None
+        windows = self._ready_windows(now_s)
+        fills, prefill = self._plan_prefill(now_s, windows)
+        decoding, decode = self._plan_decode(now_s)
+        voicing = self._plan_vocode(now_s, windows)
+        if not (prefill or decode or voicing or self._roster.forgets):
+            return None
+        self._tick += 1
+        plan = StepPlan(
+            self._tick,
+            tuple(self._openings),
+            tuple(self._roster.forgets),
+            tuple(prefill),
+            tuple(decode),
+            tuple(item for _, item in voicing.values()),
+        )
+        self._openings.clear()
+        self._roster.forgets.clear()
+        self._roster.dismissed.clear()
+        self._roster.residency.pool.launch(plan.tick)
+        self._roster.counters.ticks += 1
+        return Launched(plan, fills, decoding, voicing)
+
+    def _ready_windows(self, now_s: float) -> list[ReadyWindow]:
+        """Every vocoder window that could be made now, the most pressing first."""
+        ready = []
+        spec = self.spec
+        for sequence in self._roster.voicing.values():
+            block = sequence.voicing[0]
+            is_whole = block.status is BlockStatus.GENERATED
+            end = block.frames if is_whole else block.frames - spec.right_context_frames
+            if not is_whole and end < block.window_end:
+                if now_s < block.window_due_s or end - block.voiced_frames < spec.first_window_frames:
+                    continue
+            elif end > block.window_end and not (
+                is_whole
+                and end - block.window_end < spec.first_window_frames
+                and end - block.voiced_frames <= spec.max_window_frames
+            ):
+                end = block.window_end
+            room = self._max_unread_samples - sequence.unread_samples
+            if room <= 0 or end <= block.voiced_frames:
+                continue
+            end = min(end, block.voiced_frames + -(-room // spec.samples_per_frame))
+            if self._is_held(sequence, now_s):
+                continue
+            deadline_s = sequence.deadline_s(block, self._pacing.first_audio_target_s)
+            ready.append((deadline_s, sequence.id, sequence, block, end))
+        ready.sort()
+        return ready
+
+    def _plan_vocode(self, now_s: float, windows: list[ReadyWindow]) -> dict[tuple[int, int], tuple[Block, VocodeItem]]:
+        planned: dict[tuple[int, int], tuple[Block, VocodeItem]] = {}
+        spec = self.spec
+        is_urgent = bool(windows) and windows[0][0] < now_s + self._pacing.urgent_lead_s
+        for deadline_s, sequence_id, _, block, end in windows[: spec.max_windows_per_tick]:
+            if is_urgent and deadline_s > now_s + self._pacing.ample_lead_s:
+                break
+            start = block.voiced_frames
+            item = VocodeItem(
+                sequence_id,
+                block.number,
+                start,
+                end,
+                min(start, spec.left_context_frames),
+                min(block.frames - end, spec.right_context_frames),
+                block.status is BlockStatus.GENERATED and end == block.frames,
+            )
+            planned[(sequence_id, block.number)] = (block, item)
+        return planned
+
+    def _plan_decode(self, now_s: float) -> tuple[list[tuple[Sequence, Block]], list[DecodeItem]]:
+        max_unread, max_unvoiced = self._max_unread_samples, self._max_unvoiced_frames
+        has_lead_limit = self._pacing.max_lead_s is not None
+        runnable = [
+            sequence
+            for sequence in self._roster.decoding.values()
+            if sequence.unread_samples < max_unread
+            and sequence.unvoiced_frames <= max_unvoiced
+            and not (has_lead_limit and self._is_held(sequence, now_s))
+        ]
+        if len(runnable) > self.spec.max_decode_batch:
+            runnable = heapq.nsmallest(self.spec.max_decode_batch, runnable, key=self._row_deadline_s)
+        planned = []
+        items = []
+        for sequence in runnable:
+            block, context = sequence.current, sequence.context
+            assert block is not None
+            assert context is not None
+            planned.append((sequence, block))
+            items.append(DecodeItem(sequence.id, block.number, block.rows, context.length, context.page_table))
+            context.append(block.audio_key, 1)
+        return planned, items
+
+    def _plan_prefill(self, now_s: float, windows: list[ReadyWindow]) -> tuple[list[Fill], list[PrefillItem]]:
+        budget = self.spec.max_prefill_tokens
+        fills: list[Fill] = []
+        items: list[PrefillItem] = []
+        cost_s = 0.0
+        can_start = True
+        candidates = [
+            (self._row_deadline_s(sequence), sequence.id, sequence) for sequence in self._roster.waiting.values()
+        ]
+        candidates.sort()
+        for deadline_s, _, sequence in candidates:
+            if budget <= 0:
+                break
+            if sequence.status is not SequenceStatus.FILLING:
+                if not can_start or not self._may_start(sequence, now_s):
+                    continue
+                block = sequence.current or sequence.next_block()
+                assert block is not None
+                block_cost_s = block.prepared.cost_s
+                if block_cost_s and not self._is_slack(sequence, deadline_s, now_s + cost_s + block_cost_s, windows):
+                    continue
+                if not self._roster.take_place(sequence):
+                    continue
+                if not self._start(sequence, block, now_s):
+                    can_start = False  # its pages come when blocks end; nobody may overtake it for them
+                    continue
+                cost_s += block_cost_s
+            used = self._fill(sequence, budget, fills, items)
+            budget -= used
+        for sequence in list(self._roster.shadowing.values()):
+            if budget <= 0:
+                break
+            budget -= self._fill_shadow(sequence, budget, fills, items)
+        return fills, items
+
+    def _may_start(self, sequence: Sequence, now_s: float) -> bool:
+        if sequence.id in self._roster.dismissed:
+            return False
+        ahead = sequence.unread_samples + sequence.unvoiced_frames * self.spec.samples_per_frame
+        return ahead < self._max_unread_samples and not self._is_held(sequence, now_s)
+
+    @staticmethod
+    def _is_slack(
+        sequence: Sequence,
+        deadline_s: float,
+        ends_at_s: float,
+        windows: list[ReadyWindow],
+    ) -> bool:
+        """May work that cannot be interrupted run until `ends_at_s`? Not while another stream that could be served now
+        would run dry in it, unless the work is due even sooner."""
+        for window_deadline_s, _, other, _, _ in windows:
+            if window_deadline_s >= min(ends_at_s, deadline_s):
+                return True
+            if other is not sequence:
+                return False
+        return True
+
+    def _start(self, sequence: Sequence, block: Block, now_s: float) -> bool:
+        """Give a waiting sequence the pages for the whole of its next block."""
+        utterance = block.utterance
+        is_resumed = sequence.status is SequenceStatus.PARKED
+        if not is_resumed:
+            self._roster.change_voice(sequence, utterance)
+            self._roster.move_window(sequence, block)
+            block.number = sequence.next_number
+        layout = sequence.layout(sequence.history, block, block.rows - 1)
+        positions = sum(unit.length for unit in layout)
+        rows_left = block.prepared.max_rows - max(0, block.rows - 1)
+        sequence.choose_context(layout)
+        stalled = [s for s in self._roster.decoding.values() if s.unread_samples >= self._max_unread_samples]
+        parked = self._roster.residency.reserve(sequence, positions + rows_left, stalled)
+        if parked is None:
+            return False
+        for other in parked:
+            self._roster.park(other)
+        self._roster.residency.engage(sequence)
+        sequence.move(SequenceStatus.FILLING)
+        if is_resumed:
+            return True
+        sequence.next_number += 1
+        utterance.queue.popleft()
+        utterance.blocks.append(block)
+        utterance.timeline.note("planned", now_s)
+        block.move(BlockStatus.GENERATING)
+        block.is_known = True
+        sequence.current = block
+        sequence.plan_shadow(self.spec)
+        self._roster.begin_voicing(sequence, block, now_s)
+        if sequence.opened_utterance != utterance.id:
+            self._openings.append(Opening(sequence.id, block.number, utterance.request))
+            sequence.opened_utterance = utterance.id
+        return True
+
+    def _fill(self, sequence: Sequence, budget: int, fills: list[Fill], items: list[PrefillItem]) -> int:
+        """The next stretch of prefill of a FILLING sequence; answers how much of the budget it took."""
+        block, context = sequence.current, sequence.context
+        assert block is not None
+        assert context is not None
+        spec = self.spec
+        if not spec.codebooks:
+            piece = Piece("text", block.number, 0, block.prepared.tokens, block.prepared.payload)
+            left = tuple(past.prepared.payload for past in sequence.history[-CONTEXT_TEXTS:])
+            right = tuple(later.prepared.payload for later in islice(block.utterance.queue, CONTEXT_TEXTS))
+            items.append(PrefillItem(sequence.id, (piece,), 0, (), block.number, left, right))
+            fills.append(Fill(sequence, block, None, 0, True))
+            self._roster.counters.prefilled += 1
+            return 1
+        layout = sequence.layout(sequence.history, block, block.rows - 1)
+        pieces = context.fill(layout, budget)
+        if not pieces:
+            return 0
+        filled = sum(piece.end - piece.start for piece in pieces)
+        is_complete = context.length == sum(unit.length for unit in layout)
+        starts_block = block.number if is_complete and block.rows == 0 else None
+        first = context.length - filled
+        items.append(PrefillItem(sequence.id, pieces, first, context.page_table, starts_block))
+        fills.append(Fill(sequence, block, context, context.length, is_complete))
+        self._roster.counters.prefilled += filled
+        return filled
+
+    def _fill_shadow(self, sequence: Sequence, budget: int, fills: list[Fill], items: list[PrefillItem]) -> int:
+        """Go on building the next window beside the block that is decoding."""
+        block = sequence.current
+        assert block is not None
+        window = [past for past in sequence.history if past.number >= (sequence.shadow_from or 0)]
+        layout = sequence.layout(window, block, block.rows)
+        shadow = sequence.shadow
+        if shadow is None or sum(unit.length for unit in layout) - shadow.length < self.spec.page_tokens:
+            return 0
+        pieces = shadow.fill(layout, budget)
+        if not pieces:
+            return 0
+        filled = sum(piece.end - piece.start for piece in pieces)
+        items.append(PrefillItem(sequence.id, pieces, shadow.length - filled, shadow.page_table, None))
+        fills.append(Fill(sequence, block, shadow, shadow.length, False))
+        self._roster.counters.prefilled += filled
+        return filled
+
+    def _row_deadline_s(self, sequence: Sequence) -> float:
+        """When the next thing this sequence generates should be heard: after what is generated already."""
+        block = sequence.current or sequence.next_block()
+        assert block is not None
+        ends_at_s = sequence.clock.ends_at_s + sequence.unvoiced_frames * self.spec.frame_s
+        return max(ends_at_s, block.queued_at_s + self._pacing.first_audio_target_s)
+
+    def _is_held(self, sequence: Sequence, now_s: float) -> bool:
+        """Is it further ahead of its listener than it may be? Notes when it will not be."""
+        max_lead_s = self._pacing.max_lead_s
+        if max_lead_s is None or sequence.clock.ends_at_s - now_s <= max_lead_s:
+            return False
+        free_at_s = sequence.clock.ends_at_s - max_lead_s
+        self.wake_at_s = free_at_s if self.wake_at_s is None else min(self.wake_at_s, free_at_s)
+        return True
