@@ -45,7 +45,6 @@ class _Word:
     ends: list[int]
     size: int
     """Length in speech, in Latin letters."""
-    arrived_s: float
     written: str
     """As it stood before numbers were put in words: what decides where a segment may end."""
     gap: tuple[int, int] | None = None
@@ -89,6 +88,7 @@ class Chunker:
         self._end = 0
         self._count = 0
         self._tried = 0
+        self._waiting_since_s = 0.0
         self._ready: list[Segment | TextNotice] = []
 
     # ---- what the normaliser says
@@ -164,8 +164,14 @@ class Chunker:
         return ready
 
     @property
-    def is_empty(self) -> bool:
-        return not self._words
+    def can_release(self) -> bool:
+        """There is something that `release_all` would hand over."""
+        return any(word.is_speakable for word in self._words) or any(_acts(effect) for _, effect, _ in self._controls)
+
+    def settle(self) -> None:
+        """Nothing came behind the last mark for so long that nothing will."""
+        if self._ending is not None:
+            self._settle(None)
 
     @property
     def deadline_s(self) -> float | None:
@@ -179,7 +185,7 @@ class Chunker:
         if self._sentence_since_s is not None:
             deadlines.append(self._sentence_since_s + settings.sentence_hold_s)
         if len(self._words) > self._tried:
-            deadlines.append(self._words[0].arrived_s + (settings.max_wait_s if self._count else settings.first_wait_s))
+            deadlines.append(self._waiting_since_s + (settings.max_wait_s if self._count else settings.first_wait_s))
         return min(deadlines, default=None)
 
     def _ending_wait_s(self, ending: Ending) -> float:
@@ -200,13 +206,13 @@ class Chunker:
             if last is not None:
                 self._release(last.count, "sentence")
         wait_s = settings.max_wait_s if self._count else settings.first_wait_s
-        if len(self._words) > self._tried and now_s >= self._words[0].arrived_s + wait_s:
+        if len(self._words) > self._tried and now_s >= self._waiting_since_s + wait_s:
             self._tried = len(self._words)
             self._force(len(self._words), minimum=2)
 
     def release_all(self, boundary: Boundary) -> None:
         """Everything that can be spoken, now. Lone controls stay for the text to come."""
-        if any(word.is_speakable for word in self._words) or any(_acts(effect) for _, effect, _ in self._controls):
+        if self.can_release:
             self._release(len(self._words), boundary, is_all=True)
         self._ending = None
 
@@ -238,7 +244,9 @@ class Chunker:
         size = len(text)
         if not text.isascii() and script_of(text[0]) in DENSE:
             size *= DENSE_CHARS
-        self._words.append(_Word(text, starts, ends, size, self.now_s, written, self._gap, phonemes))
+        if not self._words:
+            self._waiting_since_s = self.now_s
+        self._words.append(_Word(text, starts, ends, size, written, self._gap, phonemes))
         self._size += size + (self._gap is not None)
         self._gap = None
         if not text.isalnum():
@@ -422,6 +430,7 @@ class Chunker:
         if not any(place.kind == "sentence" for place in self._breaks):
             self._sentence_since_s = None
         self._tried = 0
+        self._waiting_since_s = self.now_s
         if any(word.is_speakable for word in words):
             self._count += 1
 

@@ -1,7 +1,7 @@
 """TextFrontEnd: an utterance's text as it comes, out of it segments ready for synthesis.
 
-ScalarJoiner → LineScanner → TagScanner → WordNormalizer → Chunker → Lexicon, one code point at a time, so that no cut of
-the input can change anything; every wait is a matter of `now_s`.
+ScalarJoiner → LineScanner → TagScanner → WordNormalizer → Chunker → Lexicon, one code point at a time, so that no cut
+of the input can change anything; every wait is a matter of `now_s`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Released = Segment | TextNotice
 class TextFrontEnd:
     """One per utterance. `now_s` must not go backwards; call `on_time` at `wake_at_s` (late costs time only).
 
-    The spans of the segments tile the input from 0; after `finish` up to its end. A segment without text covers input in
-    which nothing is to be spoken, or carries controls; it comes only where no segment with text could take them in.
+    The spans of the segments tile the input from 0; after `finish` up to its end. A segment without text covers input
+    in which nothing is to be spoken, or carries controls; it comes only where no segment with text could take them in.
     """
 
     def __init__(
@@ -96,6 +96,7 @@ class TextFrontEnd:
         word_deadline_s = self._word_deadline_s()
         if word_deadline_s is not None and now_s >= word_deadline_s:
             self._words.finish_word()
+            self._chunker.settle()
         self._chunker.on_time(now_s)
         stall_s = self._stall_deadline_s()
         if stall_s is not None and now_s >= stall_s:
@@ -136,7 +137,7 @@ class TextFrontEnd:
 
     def _stall_deadline_s(self) -> float | None:
         """When everything goes out, since no more text has come for so long."""
-        if self._chunker.is_empty:
+        if not self._chunker.can_release:
             return None
         return self._last_input_s + self._settings.word_wait_s
 

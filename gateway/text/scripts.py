@@ -22,7 +22,8 @@ CLAUSE_MARKS: Final = frozenset(",;:，、；：،؛—–၊፣፤፥᠂᠈՝�
 ELLIPSES: Final = frozenset("…⋯")
 CLOSERS: Final = frozenset("\"'”’»›)]}）］｝」』】〉》〗〙〛﹂﹄〞〟")
 OPENING_TO_CLOSING: Final[dict[str, str]] = {
-    "(": ")", "（": "）", "“": "”", "„": "“", "«": "»", "‹": "›", "「": "」", "『": "』", "【": "】", "《": "》", "〈": "〉", "〔": "〕",
+    "(": ")", "（": "）", "“": "”", "„": "“", "«": "»", "‹": "›", "「": "」", "『": "』", "【": "】", "《": "》",
+    "〈": "〉", "〔": "〕",
 }  # fmt: skip
 """Nesting a sentence may end in; straight quotes are told apart by where they stand."""
 THAI_LEADING_VOWELS: Final = frozenset("เแโใไເແໂໃໄ")
@@ -90,7 +91,8 @@ DENSE_CHARS: Final = 3
 _LANGUAGES: Final[dict[str, str]] = {
     "Greek": "el", "Armenian": "hy", "Hebrew": "he", "Bengali": "bn", "Gurmukhi": "pa", "Gujarati": "gu", "Oriya": "or",
     "Tamil": "ta", "Telugu": "te", "Kannada": "kn", "Malayalam": "ml", "Sinhala": "si", "Thai": "th", "Lao": "lo",
-    "Tibetan": "bo", "Myanmar": "my", "Georgian": "ka", "Hangul": "ko", "Ethiopic": "am", "Khmer": "km", "Mongolian": "mn",
+    "Tibetan": "bo", "Myanmar": "my", "Georgian": "ka", "Hangul": "ko", "Ethiopic": "am", "Khmer": "km",
+    "Mongolian": "mn",
     "Kana": "ja", "Bopomofo": "zh", "Devanagari": "hi", "Cyrillic": "ru", "Han": "zh", "Arabic": "ar",
 }  # fmt: skip
 _SHARED_SCRIPTS: Final[dict[str, frozenset[str]]] = {

@@ -20,8 +20,10 @@ from gateway.text.sink import Gap, TextNotice, TextSink
 from gateway.text.vocabulary import CUES, NEUTRAL, SPOKEN_BRACKETS, Effect, cue_effects, valued_effect
 
 _Form = Literal[
-    "escape","angle", "pipe", "element", "comment", "bracket", "closed_bracket", "note", "paren", "direction", "after_bracket",
-                "link", "reference", "bang", "ticks", "code", "entity", "capture"]  # fmt: skip
+    "angle", "pipe", "element", "comment", "capture", "bracket", "closed_bracket", "after_bracket", "note", "link",
+    "reference", "bang", "paren", "direction", "ticks", "code", "entity", "escape",
+]  # fmt: skip
+"""What is being held and may become something."""
 
 _OPENERS: Final = frozenset("<[(*_]!`&\x1b")
 _PIPE_BODY: Final = re.compile(r"[\w:.\- /]*")

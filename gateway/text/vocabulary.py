@@ -53,14 +53,14 @@ VALUES: Final[dict[str, frozenset[str]]] = {
 """Category -> values that need no amount; the spellings allowed inside `<|category:value|>`."""
 
 _EMOTION_WORDS: Final[dict[str, str]] = {
-    "elation": "elated happy joy joyful delighted cheerful ecstatic euphoric triumphant overjoyed jubilant happiness glad "
-    "merry upbeat",
+    "elation": "elated happy joy joyful delighted cheerful ecstatic euphoric triumphant overjoyed jubilant happiness "
+    "glad merry upbeat",
     "amusement": "amused playful mischievous joking comedic humorous funny teasing silly mischievously joking/comedic",
     "enthusiasm": "enthusiastic excited excitement eager energetic anticipation excitedly passionate animated lively",
     "determination": "determined confident resolute assertive firm serious stern authoritative dramatic",
     "pride": "proud smug boastful arrogant",
-    "contentment": "content calm peaceful serene relaxed satisfied comfortable grateful soothing thankful gentle soft warm "
-    "trust reassuring",
+    "contentment": "content calm peaceful serene relaxed satisfied comfortable grateful soothing thankful gentle soft "
+    "warm trust reassuring",
     "affection": "affectionate loving tender love caring friendly kind sympathetic compassionate sympathy empathetic "
     "empathy",
     "relief": "relieved",

@@ -122,7 +122,7 @@ class WordNormalizer:
         self._chunker.word(text, starts, ends, written=written)
 
     def _in_parts(self, text: str, starts: list[int], ends: list[int]) -> None:
-        """A "word" longer than a segment may be is cut between graphemes, at a space of its reading where there is one."""
+        """Longer than a segment may be: cut between graphemes, at a space of its reading where there is one."""
         at = 0
         while at < len(text):
             end = min(at + MAX_WORD_CHARS, len(text))
