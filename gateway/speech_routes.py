@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from gateway.auth import Access
-from gateway.dialects import credentials, elevenlabs_http, openai_speech
+from gateway.dialects import cartesia_http, credentials, deepgram_http, elevenlabs_http, openai_speech
 from gateway.dialects.base import Handshake, ServerFacts
 from gateway.dialects.http_speech import STATUS, ErrorBody, HttpSpeechDialect, ReadOrder
 from gateway.errors import ErrorCode, HandshakeError
@@ -69,6 +69,20 @@ SPEECH_ENDPOINTS: Final[tuple[SpeechEndpoint, ...]] = (
         credentials.elevenlabs,
         elevenlabs_http.read_order,
         elevenlabs_http.error_body,
+    ),
+    SpeechEndpoint(
+        "cartesia http",
+        _mounted("cartesia", "/tts/bytes", "/tts/sse"),
+        credentials.cartesia,
+        cartesia_http.read_order,
+        cartesia_http.error_body,
+    ),
+    SpeechEndpoint(
+        "deepgram http",
+        _mounted("deepgram", "/v1/speak"),
+        credentials.deepgram,
+        deepgram_http.read_order,
+        deepgram_http.error_body,
     ),
 )
 

@@ -1,0 +1,172 @@
+"""Cartesia's `/tts/websocket`: contexts named by the client, every option repeated in every message.
+
+What its clients need: the context's id in every frame, `done` once and never beside data, errors with `done: false`
+(one takes an error with `done: true` for a normal end), words exactly as received, times from the context's start.
+A message with `max_buffer_delay_ms: 0` is a whole segment; others are appended verbatim.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gateway.dialects.base import Handshake, ServerFacts
+from gateway.dialects.cartesia_frames import chunk_fields, error_fields, words_fields
+from gateway.dialects.cartesia_options import read_generation
+from gateway.dialects.json_fields import Fields, read_fields, wire
+from gateway.dialects.lane_pool import LanePool
+from gateway.errors import ClientError, ErrorCode
+from gateway.events import (
+    Audio,
+    Cancel,
+    Cancelled,
+    ClientEvent,
+    Done,
+    EndText,
+    Failed,
+    Flush,
+    Flushed,
+    OpenUtterance,
+    Remark,
+    ServerEvent,
+    TextFragment,
+    Words,
+)
+
+MAX_CANCELLED: Final = 1024
+MAX_REMARKED: Final = 256
+
+
+@dataclass(slots=True)
+class _Context:
+    """What the dialect remembers of a live context."""
+
+    last_character: str = " "
+    flush_id: int = 0
+    has_ended: bool = False
+
+
+class CartesiaDialect:
+    """One connection."""
+
+    subprotocol = None
+
+    def __init__(self, handshake: Handshake, server: ServerFacts) -> None:
+        self._server = server
+        self._contexts: dict[str, _Context] = {}
+        self._cancelled: OrderedDict[str, None] = OrderedDict()
+        """Ids of which late text is not to be spoken any more; a finished id may be used again."""
+        self._lanes = LanePool()
+        self._remarked: set[str | None] = set()
+
+    def begin(self) -> list[ClientEvent]:
+        return []
+
+    # ---- receive -----------------------------------------------------------------------------------------------------
+
+    def receive(self, message: str | bytes) -> list[ClientEvent]:
+        fields = read_fields(message, self._server.limits.message_bytes)
+        context_id = fields.identifier("context_id")
+        if context_id is None:
+            raise ClientError(ErrorCode.MISSING_FIELD, "field context_id is missing")
+        try:
+            return self._receive(context_id, fields)
+        except ClientError as error:
+            error.utterance = context_id
+            raise
+
+    def _receive(self, context_id: str, fields: Fields) -> list[ClientEvent]:
+        if fields.flag("cancel"):
+            return self._cancel(context_id)
+        transcript, goes_on, is_flush = fields.text("transcript") or "", fields.flag("continue"), fields.flag("flush")
+        context = self._contexts.get(context_id)
+        events: list[ClientEvent] = []
+        if context is None:
+            if context_id in self._cancelled:
+                return []
+            events += self._open(context_id, fields)
+            context = self._contexts[context_id]
+        if context.has_ended:
+            raise ClientError(ErrorCode.UTTERANCE_ENDED, f"context {context_id!r} takes no transcript after its end")
+        if transcript.strip():
+            is_segment = fields.number("max_buffer_delay_ms") == 0
+            if is_segment and not context.last_character.isspace() and not transcript[0].isspace():
+                transcript = f" {transcript}"
+            context.last_character = transcript[-1]
+            events.append(TextFragment(context_id, transcript))
+            is_flush = is_flush or is_segment
+        elif transcript:
+            context.last_character = transcript[-1]
+            events.append(TextFragment(context_id, transcript))
+        if is_flush and goes_on:
+            context.flush_id += 1
+            events.append(Flush(context_id, context.flush_id if fields.flag("flush") else None))
+        if not goes_on:
+            context.has_ended = True
+            events.append(EndText(context_id))
+        return events
+
+    def _open(self, context_id: str, fields: Fields) -> list[ClientEvent]:
+        order = read_generation(fields, self._server, is_raw_only=True)
+        self._contexts[context_id] = _Context()
+        events: list[ClientEvent] = [
+            OpenUtterance(context_id, self._lanes.take(context_id), order.options, has_words=order.has_words)
+        ]
+        events += [remark for remark in order.remarks if self._is_new(remark)]
+        if order.opening_tags:
+            events.append(TextFragment(context_id, order.opening_tags))
+        return events
+
+    def _is_new(self, remark: Remark) -> bool:
+        """Every message repeats its names: each is remarked on once."""
+        key = remark.detail
+        if key in self._remarked or len(self._remarked) >= MAX_REMARKED:
+            return False
+        self._remarked.add(key)
+        return True
+
+    def _cancel(self, context_id: str) -> list[ClientEvent]:
+        if context_id not in self._contexts:
+            return []  # over already, or never heard of: there is nothing to stop
+        self._cancelled[context_id] = None
+        if len(self._cancelled) > MAX_CANCELLED:
+            self._cancelled.popitem(last=False)
+        return [Cancel(context_id)]
+
+    # ---- send --------------------------------------------------------------------------------------------------------
+
+    def send(self, event: ServerEvent) -> list[str | bytes]:
+        match event:
+            case Audio() if event.payload:
+                return [wire({**chunk_fields(event), "context_id": event.utterance})]
+            case Words():
+                return [wire({**words_fields(event), "context_id": event.utterance})]
+            case Flushed() if event.id is not None:
+                return [
+                    _frame(event.utterance, "flush_done", done=False, status=206, flush_done=True, flush_id=event.id)
+                ]
+            case Done():
+                return self._end(event.utterance)
+            case Cancelled() if not event.after_done:
+                return self._end(event.utterance)
+            case Failed():
+                return self._failed(event)
+            case _:
+                return []
+
+    def _end(self, context_id: str) -> list[str | bytes]:
+        if self._contexts.pop(context_id, None) is None:
+            return []
+        self._lanes.release(context_id)
+        return [_frame(context_id, "done", done=True, status=200)]
+
+    def _failed(self, event: Failed) -> list[str | bytes]:
+        frame = wire({**error_fields(event), "context_id": event.utterance or ""})
+        if event.utterance is None or not event.ends_utterance:
+            return [frame]
+        return [frame, *self._end(event.utterance)]
+
+
+def _frame(context_id: str, kind: str, *, done: bool, status: int, **fields: Any) -> str:
+    return wire({"type": kind, "done": done, "status_code": status, **fields, "context_id": context_id})

@@ -1,0 +1,182 @@
+"""LiveKit Inference's gateway protocol, `/v1/tts`: one vendor-neutral set of messages for every voice.
+
+Settings come once per connection, which is pooled: later turns are `input_transcript` … `session.flush` alone. There is
+no cancel; a client that loses interest stops reading. `done` ends a turn; each audio frame names the session.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gateway.audio.formats import resolve_format
+from gateway.dialects.base import Handshake, ServerFacts
+from gateway.dialects.json_fields import Fields, read_fields, wire
+from gateway.dialects.turns import Turns
+from gateway.errors import ClientError, ErrorCode
+from gateway.events import (
+    Audio,
+    Cancelled,
+    ClientEvent,
+    Done,
+    EndText,
+    Failed,
+    OpenUtterance,
+    Ping,
+    Pong,
+    Ready,
+    ServerEvent,
+    TextFragment,
+    UtteranceOptions,
+    Words,
+)
+
+DEFAULT_RATE_HZ: Final = 24000
+SPEED_RANGE: Final = (0.5, 2.0)
+
+ERRORS: Final[Mapping[ErrorCode, int]] = {
+    ErrorCode.BAD_MESSAGE: 400,
+    ErrorCode.UNKNOWN_TYPE: 400,
+    ErrorCode.UNKNOWN_FIELD: 400,
+    ErrorCode.MISSING_FIELD: 400,
+    ErrorCode.BAD_VALUE: 400,
+    ErrorCode.UNKNOWN_UTTERANCE: 400,
+    ErrorCode.UTTERANCE_EXISTS: 400,
+    ErrorCode.UTTERANCE_ENDED: 400,
+    ErrorCode.TEXT_TOO_LONG: 413,
+    ErrorCode.MESSAGE_TOO_BIG: 413,
+    ErrorCode.TOO_MANY_UTTERANCES: 429,
+    ErrorCode.VOICE_NOT_FOUND: 404,
+    ErrorCode.FORMAT_UNSUPPORTED: 400,
+    ErrorCode.RATE_UNSUPPORTED: 400,
+    ErrorCode.CAPACITY: 503,
+    ErrorCode.QUOTA: 429,
+    ErrorCode.IDLE_TIMEOUT: 408,
+    ErrorCode.RESUME_UNKNOWN: 400,
+    ErrorCode.RESUME_GAP: 400,
+    ErrorCode.DRAINING: 503,
+    ErrorCode.ENGINE_FAILED: 500,
+    ErrorCode.INTERNAL: 500,
+}
+"""Our code -> the `code` beside the message; the protocol itself only knows that it is an error."""
+
+
+class LiveKitDialect:
+    """One connection."""
+
+    subprotocol = None
+
+    def __init__(self, handshake: Handshake, server: ServerFacts) -> None:
+        self._server = server
+        self._model = handshake.query.get("model")
+        self._options = UtteranceOptions(format="pcm_s16le", sample_rate_hz=DEFAULT_RATE_HZ)
+        self._turns = Turns()
+        self._session_id = "session"
+
+    def begin(self) -> list[ClientEvent]:
+        remark = self._server.names.model(self._model, self._server.model)
+        return [] if remark is None else [remark]
+
+    # ---- receive -----------------------------------------------------------------------------------------------------
+
+    def receive(self, message: str | bytes) -> list[ClientEvent]:
+        fields = read_fields(message, self._server.limits.message_bytes)
+        kind = fields.text("type")
+        match kind:
+            case "session.create":
+                return self._create(fields)
+            case "input_transcript":
+                turn = self._turns.current
+                opened: list[ClientEvent] = [] if turn is not None else self._open(fields.fields("generation_config"))
+                turn = self._turns.current
+                assert turn is not None
+                return [*opened, TextFragment(turn.utterance, fields.require("transcript"))]
+            case "session.flush":
+                turn = self._turns.current
+                opened = [] if turn is not None else self._open(Fields({}))
+                turn = self._turns.current
+                assert turn is not None
+                turn.is_flushed = True
+                return [*opened, EndText(turn.utterance)]
+            case _:
+                raise ClientError(
+                    ErrorCode.UNKNOWN_TYPE,
+                    f"unknown type {kind!r:.80}; known: session.create, input_transcript, session.flush",
+                )
+
+    def _create(self, fields: Fields) -> list[ClientEvent]:
+        encoding = fields.text("encoding") or "pcm_s16le"
+        if encoding != "pcm_s16le":
+            raise ClientError(ErrorCode.FORMAT_UNSUPPORTED, f"encoding is {encoding!r:.40}, must be 'pcm_s16le'")
+        audio_format = resolve_format(
+            "pcm_s16le", fields.integer("sample_rate"), default_name="pcm_s16le", default_rate_hz=DEFAULT_RATE_HZ
+        )
+        named = self._server.names.voice(fields.text("voice"), self._server.model)
+        self._model = fields.text("model") or self._model
+        self._options = UtteranceOptions(
+            voice=named.value,
+            format=audio_format.name,
+            sample_rate_hz=audio_format.sample_rate_hz,
+            speed=_speed(fields.fields("extra")),
+            language=fields.text("language"),
+        )
+        return [*([] if named.remark is None else [named.remark]), Ping("created")]
+
+    def _open(self, config: Fields) -> list[ClientEvent]:
+        options, speed = self._options, _speed(config)
+        if speed is not None:
+            options = UtteranceOptions(
+                options.voice, options.format, options.sample_rate_hz, speed, language=options.language
+            )
+        return [OpenUtterance(self._turns.open().utterance, options=options)]
+
+    # ---- send --------------------------------------------------------------------------------------------------------
+
+    def send(self, event: ServerEvent) -> list[str | bytes]:
+        match event:
+            case Ready():
+                self._session_id = event.session
+                return []
+            case Pong():
+                return [self._named("session.created")]
+            case Audio() if event.payload:
+                return [self._named("output_audio", audio=base64.b64encode(event.payload).decode("ascii"))]
+            case Words():
+                return [self._alignment(event)]
+            case Done() | Cancelled():
+                return self._ended(event.utterance)
+            case Failed():
+                error = self._named("error", message=event.message, code=ERRORS[event.code])
+                ends = event.utterance if event.ends_utterance else None
+                return [error, *([] if ends is None else self._ended(ends))]
+            case _:
+                return []
+
+    def _ended(self, utterance: str) -> list[str | bytes]:
+        return [self._named("done") for turn in self._turns.ended(utterance) if turn.is_flushed]
+
+    def _alignment(self, event: Words) -> str:
+        """Seconds from the turn's start. For `cartesia/…` models alone the client puts spaces behind words."""
+        space = "" if (self._model or "").startswith("cartesia/") else " "
+        words = [
+            {
+                "word": word.text + word.closing + space,
+                "start": round(word.start_sample / event.sample_rate_hz, 4),
+                "end": round(word.end_sample / event.sample_rate_hz, 4),
+            }
+            for word in event.words
+        ]
+        return self._named("output_alignment", words=words)
+
+    def _named(self, kind: str, **fields: Any) -> str:
+        return wire({"type": kind, "session_id": self._session_id, **fields})
+
+
+def _speed(fields: Fields) -> float | None:
+    value = fields.raw("speed")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None  # vendors' words for speeds have no common meaning
+    low, high = SPEED_RANGE
+    speed = fields.number("speed")
+    return None if speed is None else min(high, max(low, speed))
