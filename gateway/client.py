@@ -92,6 +92,7 @@ MAX_MESSAGE_BYTES: Final = 16 * 2**20
 MESSAGE_OVERHEAD_BYTES: Final = 1024
 """More than a text message has beside its text."""
 CLOSE_PROTOCOL_ERROR: Final = 1002
+CLOSE_INTERNAL_ERROR: Final = 1011
 _HAS_PROXIES: Final = "proxy" in inspect.signature(connect).parameters
 """From version 15 on, websockets goes through the environment's proxy, which cannot know this machine's loopback."""
 
@@ -288,6 +289,10 @@ class Client:
         except ProtocolError as error:
             lost = ConnectionLostError(str(error), code=CLOSE_PROTOCOL_ERROR)
             await self._connection.close(CLOSE_PROTOCOL_ERROR)
+        except Exception as error:  # the edge of the connection: a fault of ours must leave nobody waiting for ever
+            logger.exception("the reader failed")
+            lost = ConnectionLostError(f"the client failed: {error!r}")
+            await self._connection.close(CLOSE_INTERNAL_ERROR)
         self._lost = lost
         for probe in self._probes.values():
             if not probe.pong.done():

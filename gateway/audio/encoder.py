@@ -92,10 +92,10 @@ class StreamEncoder:
         scaled = pcm * np.float32(FULL_SCALE)
         np.rint(scaled, out=scaled)
         np.clip(scaled, -FULL_SCALE, FULL_SCALE - 1, out=scaled)
-        samples = scaled.astype("<i2")
-        if self._format.name in ("mulaw", "alaw"):
-            return mulaw.encode("mulaw" if self._format.name == "mulaw" else "alaw", samples).tobytes()
-        return samples.tobytes()
+        samples = scaled.astype(np.int16)
+        if self._format.name == "mulaw" or self._format.name == "alaw":
+            return mulaw.encode(self._format.name, samples).tobytes()
+        return samples.astype("<i2", copy=False).tobytes()
 
     def _number_packets(self, packets: list[bytes], pre_skip_samples: int) -> list[EncodedFrame]:
         """Give each packet the output samples that it lets a decoder hear."""

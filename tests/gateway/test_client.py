@@ -361,6 +361,29 @@ async def test_a_lost_connection_reaches_everyone_who_waits() -> None:
             await client.open()
 
 
+async def test_a_server_that_breaks_the_protocol_is_left_and_everyone_is_told() -> None:
+    async with native_server() as server, Client.connect(server.url) as client:
+        utterance = await client.open()
+        await client.ping()
+        await server.sockets[0].send('{"type": "pong", "seq": 77}')
+        with pytest.raises(ConnectionLostError, match="something is missing") as caught:
+            await read(utterance)
+        assert caught.value.code == 1002
+
+
+async def test_a_fault_of_the_client_itself_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    async with native_server() as server, Client.connect(server.url) as client:
+        utterance = await client.open()
+        monkeypatch.setattr(client, "_dispatch", broken)
+        await utterance.say("hello")
+        await utterance.end()
+        with pytest.raises(ConnectionLostError, match="a bug"):
+            await read(utterance)
+
+
 async def test_leaving_the_block_ends_everything_the_client_started() -> None:
     before = asyncio.all_tasks()
 
