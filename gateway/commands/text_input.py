@@ -33,6 +33,9 @@ async def read_text(descriptor: int) -> AsyncIterator[str]:
         try:
             text = decoder.decode(read, final=not read)
         except UnicodeDecodeError as error:
+            readable = error.object[: error.start].decode()
+            if readable:
+                yield readable
             raise CommandError(
                 f"the input is not UTF-8: byte {offset - held_bytes + error.start:,} is {error.reason}"
             ) from error

@@ -64,3 +64,12 @@ async def test_what_is_not_utf_8_is_named_with_its_place(tmp_path: Path, raw: by
     (tmp_path / "latin").write_bytes(raw)
     with (tmp_path / "latin").open("rb") as file, pytest.raises(CommandError, match=place):
         await collected(file.fileno())
+
+
+async def test_what_stands_before_a_bad_byte_is_still_given(tmp_path: Path) -> None:
+    (tmp_path / "latin").write_bytes(b"good\xff")
+    with (tmp_path / "latin").open("rb") as file:
+        pieces = read_text(file.fileno())
+        assert await anext(pieces) == "good"
+        with pytest.raises(CommandError):
+            await anext(pieces)
