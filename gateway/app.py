@@ -29,7 +29,7 @@ from gateway.errors import ClientError
 from gateway.events import Limits
 from gateway.metrics import Metrics
 from gateway.routes import Service, routes
-from gateway.session import SessionSettings
+from gateway.session_defaults import SessionSettings
 from gateway.speech_routes import speech_routes
 from gateway.text.lexicon import Lexicon
 from gateway.transports.websocket import FlowControlledProtocol

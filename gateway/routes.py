@@ -28,7 +28,8 @@ from gateway.dialects.base import Dialect, Handshake, ServerFacts
 from gateway.dialects.vendor_names import VendorNames
 from gateway.errors import ClientError, ErrorCode, HandshakeError
 from gateway.metrics import Metrics
-from gateway.session import Session, SessionSettings
+from gateway.session import Session
+from gateway.session_defaults import SessionSettings
 from gateway.transports.websocket import Transport, WebSocketTransport
 
 PAGE_HEADERS: Final = {

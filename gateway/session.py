@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from random import Random
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
-from engine.speech import AudioChunk, ModelInfo, Sampling, Segment, SpeechRequest, TagScope
+from engine.speech import AudioChunk, ModelInfo, Segment
 from engine.timeline import Timeline
 from gateway.admission import Admission
-from gateway.audio.formats import available_formats, resolve_format
+from gateway.audio.formats import available_formats
 from gateway.errors import ClientError, ErrorCode, WarningCode
 from gateway.events import (
-    UNSET,
     Acknowledge,
     Action,
     Audio,
-    AudioEncoding,
     Cancel,
     CancelSpeech,
     ClientEvent,
@@ -35,7 +32,6 @@ from gateway.events import (
     FinishSpeech,
     Flush,
     Leave,
-    Limits,
     OpenSpeech,
     OpenUtterance,
     Ping,
@@ -46,12 +42,10 @@ from gateway.events import (
     Resume,
     ServerEvent,
     TextFragment,
-    Unset,
     Warned,
 )
+from gateway.session_defaults import SessionDefaults, SessionSettings
 from gateway.text.front_end import TextFrontEnd
-from gateway.text.lexicon import Lexicon
-from gateway.text.settings import TextSettings
 from gateway.utterance import Utterance, UtteranceSettings
 
 KEPT_AFTER_PLAYED_S: Final = 30.0
@@ -59,47 +53,13 @@ KEPT_AFTER_PLAYED_S: Final = 30.0
 MAX_REMEMBERED_IDS: Final = 10_000
 """Ids of utterances that are over, so that late messages for them are ignored; the oldest are forgotten."""
 MAX_NUMBER: Final = 0xFFFF
-SPEED_RANGE: Final = (0.5, 2.0)
-"""Ratios of the voice's own pace that any family can be asked for."""
+SEED_BITS: Final = 53
+"""Seeds are 0 … 2^53-1, so that every JSON reader keeps them exact."""
 NORMAL_CLOSE: Final = 1000
 GOING_AWAY_CLOSE: Final = 1001
 POLICY_CLOSE: Final = 1008
 MIN_PACE_S: Final = 0.005
 """The writer is not woken more often than this for send-ahead alone."""
-
-Value = TypeVar("Value")
-
-
-@dataclass(frozen=True, slots=True)
-class SessionSettings:
-    """What a session is made with; the same for all sessions of a server, but for `voice_ids` of a key."""
-
-    limits: Limits
-    kept_utterances: int
-    """Finished utterances kept for a late cancel; the oldest go first."""
-    max_ahead_s: float | None
-    default_format: str
-    default_sample_rate_hz: int | None
-    """None = the model's own."""
-    text: TextSettings
-    lexicon: Lexicon
-    outbox_s: float
-    """Audio of one utterance that may wait unwritten; a fuller outbox leaves its stream unread."""
-    version: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Defaults:
-    voice: str
-    format: str
-    sample_rate_hz: int | None
-    speed: float
-    seed: int | None
-    language: str | None
-    lexicon: Lexicon
-    max_ahead_s: float | None
-    tag_scope: TagScope
-    audio_encoding: AudioEncoding
 
 
 class Session:
@@ -126,18 +86,7 @@ class Session:
         self._settings = settings
         self._admission = admission
         self._random = random
-        self._defaults = _Defaults(
-            voice=model.default_voice,
-            format=settings.default_format,
-            sample_rate_hz=settings.default_sample_rate_hz,
-            speed=1.0,
-            seed=None,
-            language=None,
-            lexicon=settings.lexicon,
-            max_ahead_s=settings.max_ahead_s,
-            tag_scope="utterance",
-            audio_encoding="binary",
-        )
+        self._defaults = SessionDefaults.of(settings, model)
         self._utterances: OrderedDict[str, Utterance] = OrderedDict()
         """Live and finished-but-cancellable, in the order opened."""
         self._over: OrderedDict[str, None] = OrderedDict()
@@ -155,12 +104,7 @@ class Session:
                 resume_token,
                 model,
                 available_formats(),
-                resolve_format(
-                    None,
-                    None,
-                    default_name=settings.default_format,
-                    default_rate_hz=settings.default_sample_rate_hz or model.sample_rate_hz,
-                ).sample_rate_hz,
+                self._defaults.audio_format(model).sample_rate_hz,
                 settings.limits,
                 settings.version,
             )
@@ -189,7 +133,7 @@ class Session:
                         utterance.ledger.acknowledged(event.played_s)
                     return []
                 case Configure():
-                    self._configure(event)
+                    self._defaults = self._defaults.changed(event, self._settings, self._model)
                     return []
                 case Resume():
                     raise ClientError(
@@ -246,7 +190,7 @@ class Session:
         if self._live(event.utterance) is not None:
             raise ClientError(ErrorCode.UTTERANCE_EXISTS, f"utterance {event.utterance!r} is still being spoken")
         try:
-            settings, front_end, warnings = self._resolve(event)
+            settings, remarks = self._defaults.resolve(event, self._model, self._free_number(), self._fresh_seed())
             live = sum(len(lane) for lane in self._lanes.values())
             if live >= self._settings.limits.utterances:
                 raise ClientError(
@@ -259,79 +203,26 @@ class Session:
             raise
         actions = self._retire(event.utterance)
         self._over.pop(event.utterance, None)
-        utterance = Utterance(settings, front_end, now_s)
+        utterance = Utterance(settings, self._front_end(event, settings), now_s)
         self._last_number = settings.number
         self._utterances[event.utterance] = utterance
         self._lanes.setdefault(event.lane, deque()).append(utterance)
-        for code, message, detail in warnings:
-            utterance.warn(code, message, detail)
+        for remark in remarks:
+            utterance.warn(remark.code, remark.message, remark.detail)
         return [*actions, OpenSpeech(event.utterance, event.lane, settings.request)]
 
-    def _resolve(
-        self, event: OpenUtterance
-    ) -> tuple[UtteranceSettings, TextFrontEnd, list[tuple[WarningCode, str, str]]]:
-        """Everything the utterance will be spoken with, and what it asked for in vain."""
-        options, defaults, model = event.options, self._defaults, self._model
-        voice = options.voice or defaults.voice
-        self._check_voice(voice)
-        speed = defaults.speed if options.speed is None else options.speed
-        _check_speed(speed)
-        audio_format = resolve_format(
-            options.format,
-            options.sample_rate_hz
-            if options.sample_rate_hz is not None or options.format is not None
-            else defaults.sample_rate_hz,
-            default_name=defaults.format,
-            default_rate_hz=defaults.sample_rate_hz or model.sample_rate_hz,
-        )
-        seed = options.seed if options.seed is not None else defaults.seed
-        language = options.language or defaults.language
-        warnings: list[tuple[WarningCode, str, str]] = []
-        if language is not None and model.languages and language.split("-")[0].lower() not in model.languages:
-            known = ", ".join(sorted(model.languages))
-            warnings.append(
-                (
-                    WarningCode.UNSUPPORTED_LANGUAGE,
-                    f"{model.name} does not speak {language!r:.40}; it speaks {known}",
-                    language,
-                )
-            )
-        for name in _used_parameters(options.sampling, speed, options.seed):
-            if name not in model.parameters:
-                warnings.append((WarningCode.PARAMETER_IGNORED, f"{model.name} cannot use {name}", name))
-        request = SpeechRequest(
-            voice=voice,
-            seed=self._random.getrandbits(53) if seed is None else seed,
-            speed=speed,
-            language=language,
-            sampling=options.sampling,
-            tag_scope=defaults.tag_scope,
-        )
-        settings = UtteranceSettings(
-            id=event.utterance,
-            number=self._free_number(),
-            lane=event.lane,
-            request=request,
-            audio_format=audio_format,
-            audio_encoding=defaults.audio_encoding,
-            max_ahead_s=defaults.max_ahead_s,
-            has_words=event.has_words,
-            model=model,
-        )
-        front_end = TextFrontEnd(
+    def _front_end(self, event: OpenUtterance, settings: UtteranceSettings) -> TextFrontEnd:
+        return TextFrontEnd(
             self._settings.text,
-            lexicon=defaults.lexicon,
+            lexicon=self._defaults.lexicon,
             segmentation=event.segmentation,
-            language=language,
-            spoken_languages=model.languages,
-            has_text_normalizer=model.has_text_normalizer,
+            language=settings.request.language,
+            spoken_languages=self._model.languages,
+            has_text_normalizer=self._model.has_text_normalizer,
         )
-        return settings, front_end, warnings
 
-    def _check_voice(self, voice: str) -> None:
-        known = [info.id for info in self._model.voices]
-        if voice not in known:
-            raise ClientError(ErrorCode.VOICE_NOT_FOUND, f"voice {voice!r:.80} is not known; known: {', '.join(known)}")
+    def _fresh_seed(self) -> int:
+        return self._random.getrandbits(SEED_BITS)
 
     def _free_number(self) -> int:
         """The next number that no kept utterance has: with fewer than 65,536 kept there is one."""
@@ -398,37 +289,6 @@ class Session:
     @staticmethod
     def _feed(utterance: Utterance, segments: Iterable[Segment]) -> list[Action]:
         return [FeedSpeech(utterance.id, segment) for segment in segments]
-
-    def _configure(self, event: Configure) -> None:
-        defaults = self._defaults
-        if isinstance(event.voice, str):
-            self._check_voice(event.voice)
-        if isinstance(event.speed, float):
-            _check_speed(event.speed)
-        audio_format = _value(event.format, defaults.format)
-        rate_hz = _value(event.sample_rate_hz, defaults.sample_rate_hz if event.format is UNSET else None)
-        resolve_format(audio_format, rate_hz, default_name=audio_format, default_rate_hz=self._model.sample_rate_hz)
-        resume_s = _value(event.resume_s, 0.0)
-        if resume_s > self._settings.limits.resume_s:
-            raise ClientError(
-                ErrorCode.BAD_VALUE,
-                f"resume_ms is {resume_s * 1000:g}, at most {self._settings.limits.resume_s * 1000:g}",
-            )
-        lexicon = defaults.lexicon
-        if not isinstance(event.lexicon, Unset):
-            lexicon = self._settings.lexicon.merge(Lexicon.from_mapping(dict(event.lexicon)))
-        self._defaults = _Defaults(
-            voice=_value(event.voice, defaults.voice),
-            format=audio_format,
-            sample_rate_hz=rate_hz,
-            speed=_value(event.speed, defaults.speed),
-            seed=_value(event.seed, defaults.seed),
-            language=_value(event.language, defaults.language),
-            lexicon=lexicon,
-            max_ahead_s=_value(event.max_ahead_s, defaults.max_ahead_s),
-            tag_scope=_value(event.tag_scope, defaults.tag_scope),
-            audio_encoding=_value(event.audio_encoding, defaults.audio_encoding),
-        )
 
     # ---- barge-in ----------------------------------------------------------------------------------------------------
 
@@ -680,22 +540,3 @@ class Session:
         self._over.move_to_end(utterance_id)
         if len(self._over) > MAX_REMEMBERED_IDS:
             self._over.popitem(last=False)
-
-
-def _value(given: Value | Unset, default: Value) -> Value:
-    return default if isinstance(given, Unset) else given
-
-
-def _check_speed(speed: float) -> None:
-    low, high = SPEED_RANGE
-    if not low <= speed <= high:
-        raise ClientError(ErrorCode.BAD_VALUE, f"speed is {speed:g}, must be {low:g} to {high:g}")
-
-
-def _used_parameters(sampling: Sampling, speed: float, seed: int | None) -> list[str]:
-    used = [name for name in ("temperature", "top_p", "top_k") if getattr(sampling, name) is not None]
-    if speed != 1.0:
-        used.append("speed")
-    if seed is not None:
-        used.append("seed")
-    return used

@@ -238,7 +238,7 @@ class Utterance:
         return self.outbox.head()
 
     def next_event(self) -> ServerEvent | None:
-        """What goes next on the wire; None where nothing is ready. `Started` comes by itself before the first speech."""
+        """What goes next on the wire; None where nothing is ready. `Started` comes by itself before all speech."""
         settings = self.settings
         if self.outbox.head() == "speech" and not self._has_started:
             self._has_started = True

@@ -33,5 +33,6 @@ def load_model(
             raise ModelLoadError(
                 f"model 'higgs' needs a package that is not installed ({error}): antiphon[higgs]"
             ) from error
-        return HiggsModel.load(checkpoint, HiggsModel.settings_for(device or "cpu", voices))
+        model: SpeechModel = HiggsModel.load(checkpoint, HiggsModel.settings_for(device or "cpu", voices))
+        return model
     raise ModelLoadError(f"no model family is called {name!r}; there are: {', '.join(MODEL_NAMES)}")

@@ -24,7 +24,8 @@ from gateway.events import (
     OpenSpeech,
     ServerEvent,
 )
-from gateway.session import Session, SessionSettings
+from gateway.session import Session
+from gateway.session_defaults import SessionSettings
 from gateway.text.lexicon import Lexicon
 from gateway.text.settings import TextSettings
 
