@@ -7,9 +7,7 @@ import random
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
 import pytest
-from websockets.exceptions import InvalidStatus
 
 from tests.fakes.fake_model import WholeFramesModel
 from tests.fakes.gateway import Call, Peer, RunningGateway, running_gateway
@@ -401,78 +399,7 @@ async def test_a_thousand_random_cancels_leave_nothing_stale_and_account_for_eve
         assert stats.open_streams <= 2
 
 
-# ---- the door --------------------------------------------------------------------------------------------------------
-
-KEY = "0123456789abcdef"
-
-
-async def test_without_its_key_the_upgrade_is_refused_with_401_and_a_json_body() -> None:
-    async with running_gateway(settings={"keys": {"shop": KEY}}) as gateway:
-        with pytest.raises(InvalidStatus) as caught:
-            async with Call(gateway):
-                pass
-        assert caught.value.response.status_code == 401
-        assert b'"message"' in (caught.value.response.body or b"")
-        async with Call(gateway, additional_headers={"Authorization": f"Bearer {KEY}"}) as peer:
-            await say(peer, "u", "With a key.")
-
-
-async def test_a_browser_token_opens_the_socket() -> None:
-    async with running_gateway(settings={"keys": {"shop": KEY}}) as gateway, httpx.AsyncClient() as client:
-        refused = await client.post(f"{gateway.http}/antiphon/v1/token")
-        assert refused.status_code == 401
-        answer = await client.post(f"{gateway.http}/antiphon/v1/token", headers={"Authorization": f"Bearer {KEY}"})
-        token = answer.json()["token"]
-        assert answer.json()["expires_in_s"] > 0
-        async with Call(gateway, query=f"?token={token}") as peer:
-            await say(peer, "u", "With a token.")
-
-
-@pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Host": "evil.example"}])
-async def test_a_foreign_page_or_host_name_is_refused_with_403(
-    gateway: RunningGateway, headers: dict[str, str]
-) -> None:
-    async with httpx.AsyncClient() as client:
-        assert (await client.get(f"{gateway.http}/antiphon/v1/voices", headers=headers)).status_code == 403
-
-
-async def test_a_full_server_refuses_the_upgrade_with_503_and_a_quota_with_429() -> None:
-    for limits, status in (({"connections": 1}, 503), ({"connections_per_key": 1}, 429)):
-        async with running_gateway(settings={"limits": limits}) as gateway, Call(gateway):
-            with pytest.raises(InvalidStatus) as caught:
-                async with Call(gateway):
-                    pass
-            assert caught.value.response.status_code == status
-            assert "retry-after" in caught.value.response.headers
-
-
-async def test_health_ready_version_voices_and_metrics_answer(gateway: RunningGateway) -> None:
-    async with httpx.AsyncClient(base_url=gateway.http) as client, Call(gateway) as peer:
-        await say(peer, "u", "Counted.")
-        await peer.send(type="sing")
-        await peer.until("error")
-        for path in ("/health", "/ready", "/version", "/antiphon/v1/voices", "/"):
-            assert (await client.get(path)).status_code == 200
-        metrics = (await client.get("/metrics")).text
-        assert 'antiphon_utterances_total{outcome="complete"} 1.0' in metrics
-        assert 'antiphon_errors_total{code="unknown_type",dialect="native"} 1.0' in metrics
-        assert "antiphon_connections 1.0" in metrics
-
-
-async def test_a_draining_server_lets_speech_end_then_says_so_and_closes_with_1001(gateway: RunningGateway) -> None:
-    async with Call(gateway) as peer:
-        await peer.send(type="text", utterance="u", text="Almost done.")
-        await peer.until("started")
-        gateway.service.admission.drain()
-        for connection in list(gateway.service.connections):
-            connection.drain()
-        await peer.send(type="open", utterance="new")
-        assert (await peer.until("error"))["code"] == "draining"
-        await peer.send(type="end", utterance="u")
-        await peer.until("done", utterance="u")
-        assert (await peer.until("error"))["code"] == "draining"
-        await peer.socket.wait_closed()
-        assert peer.socket.close_code == 1001
+# ---- many peers ------------------------------------------------------------------------------------------------------
 
 
 async def test_a_vanished_peer_frees_everything(gateway: RunningGateway) -> None:

@@ -284,6 +284,8 @@ class DelayedRowsModel(FakeModel):
         self.max_rows_per_char = max_rows_per_char
         self.has_checks = has_checks
         self.prefilled_positions = 0
+        self.contexts: dict[tuple[int, int], tuple[object, ...]] = {}
+        """(sequence, block) → what the context held when its row 0 was sampled, without sequence and block numbers."""
         self._kv: dict[tuple[int, int], object] = {}
         """(page, offset) → what the position holds."""
 
@@ -415,6 +417,8 @@ class DelayedRowsModel(FakeModel):
                 text = block.text.text
             expected.extend(("text", sequence, past, text, n) for n in range(tokens))
             expected.extend(("row", sequence, past, row, codes) for row, codes in enumerate(block.rows))
+        if is_start:
+            self.contexts[(sequence, number)] = tuple((cell[0], *cell[3:]) for cell in cells)  # type: ignore[index]
         assert cells == expected, f"sequence {sequence}, block {number}: KV differs from the one-shot prompt"
 
     def _check_window(self, item: VocodeItem, block: _FakeBlock) -> None:

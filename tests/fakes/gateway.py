@@ -49,6 +49,7 @@ async def running_gateway(
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     *,
     drain_s: float = 1.0,
+    start_s: float = RECEIVE_S,
 ) -> AsyncIterator[RunningGateway]:
     """`settings`: section → key → value, as in the configuration file."""
     speaker = model if model is not None else WholeFramesModel()
@@ -62,7 +63,7 @@ async def running_gateway(
         server.capture_signals = lambda: signals  # type: ignore[method-assign]  # the test runner keeps its own
         task = asyncio.create_task(server.serve(sockets=[listener]), name="gateway")
         try:
-            async with asyncio.timeout(RECEIVE_S):
+            async with asyncio.timeout(start_s):
                 await ready.wait()
             yield RunningGateway(listener.getsockname()[1], service, engine, speaker)
         finally:

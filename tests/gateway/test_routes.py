@@ -1,0 +1,110 @@
+"""Routes: the door of the WebSocket, and what HTTP answers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from websockets.exceptions import InvalidStatus
+
+from tests.fakes.gateway import Call, Peer, RunningGateway, running_gateway
+
+
+@pytest.fixture
+async def gateway() -> AsyncIterator[RunningGateway]:
+    async with running_gateway() as running:
+        yield running
+
+
+async def say(peer: Peer, text: str) -> None:
+    await peer.send(type="text", utterance="u", text=text)
+    await peer.send(type="end", utterance="u")
+    await peer.until("done")
+
+
+KEY = "0123456789abcdef"
+
+
+async def test_without_its_key_the_upgrade_is_refused_with_401_and_a_json_body() -> None:
+    async with running_gateway(settings={"keys": {"shop": KEY}}) as gateway:
+        with pytest.raises(InvalidStatus) as caught:
+            async with Call(gateway):
+                pass
+        assert caught.value.response.status_code == 401
+        assert b'"message"' in (caught.value.response.body or b"")
+        async with Call(gateway, additional_headers={"Authorization": f"Bearer {KEY}"}) as peer:
+            await say(peer, "With a key.")
+
+
+async def test_a_browser_token_opens_the_socket() -> None:
+    async with running_gateway(settings={"keys": {"shop": KEY}}) as gateway, httpx.AsyncClient() as client:
+        refused = await client.post(f"{gateway.http}/antiphon/v1/token")
+        assert refused.status_code == 401
+        answer = await client.post(f"{gateway.http}/antiphon/v1/token", headers={"Authorization": f"Bearer {KEY}"})
+        token = answer.json()["token"]
+        assert answer.json()["expires_in_s"] > 0
+        async with Call(gateway, query=f"?token={token}") as peer:
+            await say(peer, "With a token.")
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Host": "evil.example"}])
+async def test_a_foreign_page_or_host_name_is_refused_with_403(
+    gateway: RunningGateway, headers: dict[str, str]
+) -> None:
+    async with httpx.AsyncClient() as client:
+        assert (await client.get(f"{gateway.http}/antiphon/v1/voices", headers=headers)).status_code == 403
+
+
+async def test_a_full_server_refuses_the_upgrade_with_503_and_a_quota_with_429() -> None:
+    for limits, status in (({"connections": 1}, 503), ({"connections_per_key": 1}, 429)):
+        async with running_gateway(settings={"limits": limits}) as gateway, Call(gateway):
+            with pytest.raises(InvalidStatus) as caught:
+                async with Call(gateway):
+                    pass
+            assert caught.value.response.status_code == status
+            assert "retry-after" in caught.value.response.headers
+
+
+async def test_health_ready_version_voices_and_metrics_answer(gateway: RunningGateway) -> None:
+    async with httpx.AsyncClient(base_url=gateway.http) as client, Call(gateway) as peer:
+        await say(peer, "Counted.")
+        await peer.send(type="sing")
+        await peer.until("error")
+        for path in ("/health", "/ready", "/version", "/antiphon/v1/voices", "/"):
+            assert (await client.get(path)).status_code == 200
+        metrics = (await client.get("/metrics")).text
+        assert 'antiphon_utterances_total{outcome="complete"} 1.0' in metrics
+        assert 'antiphon_errors_total{code="unknown_type",dialect="native"} 1.0' in metrics
+        assert "antiphon_connections 1.0" in metrics
+
+
+async def test_the_page_and_its_files_carry_a_strict_content_security_policy(gateway: RunningGateway) -> None:
+    async with httpx.AsyncClient(base_url=gateway.http) as client:
+        for path in ("/", "/web/style.css", "/web/src/main.js"):
+            answer = await client.get(path)
+            assert answer.status_code == 200
+            policy = answer.headers["content-security-policy"]
+            assert "default-src 'none'" in policy
+            assert "unsafe" not in policy
+            assert answer.headers["x-content-type-options"] == "nosniff"
+        assert (await client.get("/web/../pyproject.toml")).status_code == 404
+        assert (await client.get("/web/%2e%2e/pyproject.toml")).status_code == 404
+
+
+async def test_voices_tell_what_the_model_can_do(gateway: RunningGateway) -> None:
+    async with httpx.AsyncClient(base_url=gateway.http) as client:
+        answer = (await client.get("/antiphon/v1/voices")).json()
+    assert answer["default_voice"] in [voice["id"] for voice in answer["voices"]]
+    assert set(answer["model"]) >= {"name", "word_timing", "languages", "parameters", "can_clone", "tags"}
+
+
+async def test_a_server_that_is_not_ready_refuses_with_503_and_says_why(gateway: RunningGateway) -> None:
+    gateway.service.is_ready = False
+    with pytest.raises(InvalidStatus) as caught:
+        async with Call(gateway):
+            pass
+    assert caught.value.response.status_code == 503
+    async with httpx.AsyncClient(base_url=gateway.http) as client:
+        assert (await client.get("/ready")).json()["status"] == "starting"
+        assert (await client.get("/health")).status_code == 200

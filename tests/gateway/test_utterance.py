@@ -1,0 +1,67 @@
+"""One utterance: its states, and what it waits with."""
+
+from __future__ import annotations
+
+import itertools
+from typing import get_args
+
+import pytest
+
+from gateway.events import Done, OpenUtterance, Started
+from gateway.session_defaults import SessionDefaults
+from gateway.text.front_end import TextFrontEnd
+from gateway.utterance import TRANSITIONS, State, Utterance
+from tests.fakes.talk import MODEL, SETTINGS, chunk_of
+
+
+def utterance() -> Utterance:
+    defaults = SessionDefaults.of(SETTINGS, MODEL)
+    settings, _ = defaults.resolve(OpenUtterance("u"), MODEL, 0, 1)
+    front_end = TextFrontEnd(
+        SETTINGS.text,
+        lexicon=SETTINGS.lexicon,
+        segmentation="auto",
+        language=None,
+        spoken_languages=MODEL.languages,
+        has_text_normalizer=True,
+    )
+    return Utterance(settings, front_end, 0.0)
+
+
+@pytest.mark.parametrize(("before", "after"), itertools.product(get_args(State), repeat=2))
+def test_what_is_not_in_the_table_cannot_happen(before: State, after: State) -> None:
+    spoken = utterance()
+    spoken.state = before
+    if after in TRANSITIONS[before]:
+        spoken.move_to(after)
+        assert spoken.state == after
+    else:
+        with pytest.raises(AssertionError):
+            spoken.move_to(after)
+
+
+def test_segments_without_speech_wait_for_the_first_speakable_one() -> None:
+    spoken = utterance()
+    assert spoken.feed("... ", 0.0) == []
+    assert spoken.flush(None, 0.0) == []
+    segments = [*spoken.feed("Hello.", 0.0), *spoken.end(0.0)]
+    assert "".join(segment.text for segment in segments).endswith("Hello.")
+    assert segments[0].span.start == 0
+    assert segments[-1].span.end == len("... Hello.")
+
+
+def test_nothing_but_silence_is_never_fed() -> None:
+    spoken = utterance()
+    assert [*spoken.feed(" ... ", 0.0), *spoken.end(0.0)] == []
+
+
+def test_started_comes_once_before_the_first_speech_and_done_last() -> None:
+    spoken = utterance()
+    (segment,) = [*spoken.feed("Hello there.", 0.0), *spoken.end(0.0)]
+    spoken.take_chunk(chunk_of(segment, 0, is_final=True))
+    events = []
+    while spoken.head() != "nothing":
+        events.append(spoken.next_event())
+    assert isinstance(events[0], Started)
+    assert isinstance(events[-1], Done)
+    assert sum(isinstance(event, Started) for event in events) == 1
