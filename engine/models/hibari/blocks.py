@@ -49,6 +49,8 @@ class Seam:
 
     silence_frames: int
     """Frames of silence at its end, counted from its last sound."""
+    wanted_frames: int = 0
+    """Silence that is wanted before the next sound; what is wanting is the next block's."""
     spectra: Spectra | None = None
     """Where its last phrase runs on: the spectra of its last frame and of the two after it, complex64 [3, 601]."""
     phase: float = 0.0
@@ -131,8 +133,10 @@ class _Call:
     begin: int
     end: int
     """Frames kept: [begin, end)."""
+    lead_frames: int
+    """Of those, before the first that is heard as sound."""
     silence_frames: int
-    """Silence at the end of those."""
+    """Of those, after the last that is heard as sound."""
     gap_frames: int | None
     """Silence between the phrase and what follows it in the call; None where it runs on without any."""
 
@@ -184,27 +188,38 @@ class Composer:
         acoustics = self._net(symbols, phrase.pace)
         count = len(acoustics.f0)
         heard_at = np.clip(np.cumsum(acoustics.frames)[: len(symbols) + 1] - LABEL_LAG_FRAMES, 0, count - RIGHT_FRAMES)
-        is_silent = frame_levels_dbfs(acoustics) < config.AUDIBLE_DBFS
+        levels = frame_levels_dbfs(acoustics)
+        is_silent = levels < config.AUDIBLE_DBFS
 
         begin = int(heard_at[len(left)])
         if not left:
-            begin = max(_first_audible(is_silent) - LEAD_IN_FRAMES, 0)
+            begin = max(_run_length(is_silent) - LEAD_IN_FRAMES, 0)
         elif not runs_on:
             gap = _gap(is_silent, int(heard_at[max(len(left) - 3, 0)]), begin + LABEL_LAG_FRAMES)
             begin = begin if gap is None else max(gap[1] - LEAD_IN_FRAMES, gap[0])
 
-        end, silence_frames, gap_frames = count - RIGHT_FRAMES, 0, None
+        end, gap_frames = count - RIGHT_FRAMES, None
         if right:
             end = int(heard_at[own_end + 1])
             gap = _gap(is_silent, int(heard_at[own_end - 2]), end + LABEL_LAG_FRAMES)
         else:
-            last = len(is_silent) - _first_audible(is_silent[::-1])
+            last = len(is_silent) - _run_length(is_silent[::-1])
             gap = (last, len(is_silent))
         if gap is not None and gap[0] > begin:
             gap_frames = gap[1] - gap[0]
-            silence_frames = min(RELEASE_FRAMES, gap_frames)
-            end = min(gap[0] + silence_frames, count - RIGHT_FRAMES)
-        return _Call(acoustics, heard_at, tuple(offsets), begin, max(end, begin + 1), silence_frames, gap_frames)
+            end = min(gap[0] + min(RELEASE_FRAMES, gap_frames), count - RIGHT_FRAMES)
+        end = max(end, begin + 1)
+        is_faint = levels[begin:end] < config.HEARD_DBFS
+        return _Call(
+            acoustics,
+            heard_at,
+            tuple(offsets),
+            begin,
+            end,
+            lead_frames=_run_length(is_faint),
+            silence_frames=_run_length(is_faint[::-1]),
+            gap_frames=gap_frames,
+        )
 
 
 class _Layout:
@@ -213,6 +228,7 @@ class _Layout:
     def __init__(self, seam: Seam) -> None:
         self._cursor = 0
         self._silence = seam.silence_frames
+        self._wanted = seam.wanted_frames
         self._phase = seam.phase
         self._carried = 0
         """Frames at the cursor that the phrase before has already filled."""
@@ -235,6 +251,8 @@ class _Layout:
 
     def speak(self, call: _Call, source: PhraseSpectra) -> None:
         """Lay the phrase down at the cursor, after the carried frames of the one before."""
+        if not self.runs_on:
+            self._pad(call.lead_frames)
         begin = call.begin + self._carried
         at = self._cursor + self._carried
         if self._running is not None:
@@ -245,7 +263,7 @@ class _Layout:
         if count + looks_ahead > 0:
             self._placements.append(_Placement(at, count + looks_ahead, source, begin))
         self._cursor = at + max(count, 0)
-        self._silence = call.silence_frames
+        self._silence, self._wanted = call.silence_frames, 0
         self._carried, self._running = looks_ahead, None
         if looks_ahead:
             self._running = (source, call.end)
@@ -254,12 +272,13 @@ class _Layout:
     def speak_coloured(self, call: _Call, source: PhraseSpectra, colouring: Colouring) -> None:
         """Lay the phrase down as samples that have been through WORLD; it neither runs on nor continues another."""
         self.release()
+        self._pad(call.lead_frames)
         placement = _Placement(call.begin, call.end - call.begin, source, call.begin)
         plain = overlap_add(_gathered((placement,), call.begin - LEFT_FRAMES, call.end + RIGHT_FRAMES))
         self._overlays.append(_Overlay(self._cursor * HOP, colour(plain, colouring)))
         self._shift = self._cursor - call.begin
         self._cursor += call.end - call.begin
-        self._silence = call.silence_frames
+        self._silence, self._wanted = call.silence_frames, 0
 
     def mark(self, call: _Call, words: Sequence[PhonemeWord]) -> None:
         """Note where each written word of the phrase just laid down is heard."""
@@ -285,7 +304,13 @@ class _Layout:
         self._rest_frames(_frames(duration_s))
 
     def _rest_frames(self, frames: int) -> None:
-        added = max(frames - self._silence - LEAD_IN_FRAMES, 0)
+        """All but what the head of the next phrase will probably bring."""
+        self._wanted = frames
+        self._pad(LEAD_IN_FRAMES)
+
+    def _pad(self, coming: int) -> None:
+        """As much silence as is wanting, where `coming` frames of it are still to come."""
+        added = max(self._wanted - self._silence - coming, 0)
         self._cursor += added
         self._silence += added
 
@@ -298,10 +323,10 @@ class _Layout:
     def block(self) -> Block:
         """The finished block; where it runs on, its last frames are the seam."""
         if self._running is None:
-            seam = Seam(self._silence)
+            seam = Seam(self._silence, self._wanted)
         else:
             source, end = self._running
-            seam = Seam(0, source.spectra(end - LEFT_FRAMES, end + RIGHT_FRAMES), self._phase)
+            seam = Seam(0, 0, source.spectra(end - LEFT_FRAMES, end + RIGHT_FRAMES), self._phase)
         return Block(self._cursor, tuple(self._marks), seam, tuple(self._placements), tuple(self._overlays))
 
 
@@ -333,15 +358,17 @@ def _right_context(script: Script, phrase: Phrase) -> str:
         word = script.words[index]
         if not word.symbols:
             continue
-        if closes_sentence(script, previous, index) or len(context) + len(word.symbols) > config.RIGHT_CONTEXT_SYMBOLS:
+        if closes_sentence(script, previous, index):
+            return context
+        if len(context) + len(word.symbols) > config.RIGHT_CONTEXT_SYMBOLS:
             break
         context += f" {word.symbols}"
         previous = index
-    if context:
+    is_closed = closes_sentence(script, previous, None) and (context or phrase.ending == "break")
+    if is_closed or len(context) >= config.SHORT_CONTEXT_SYMBOLS:
         return context
-    if phrase.ending == "break" and closes_sentence(script, phrase.last - 1, None):
-        return ""
-    return config.CONTINUATION_SYMBOLS
+    pauses = script.words[previous].closing or (phrase.ending == "break" and not context)
+    return context + (config.CONTINUATION_AFTER_PAUSE if pauses else config.CONTINUATION_IN_PHRASE)
 
 
 def _added_punctuation(word: PhonemeWord, ending: Ending) -> str:
@@ -369,12 +396,13 @@ def _edits(call: _Call, phrase: Phrase) -> FrameEdits:
             ratio = np.maximum(f0[frames], VOICING_HZ) / config.VOICE_F0_HZ
             moved = config.VOICE_F0_HZ * ratio**delivery.range_ratio * 2 ** (delivery.pitch_semitones / 12)
             f0[frames] = np.where(f0[frames] > VOICING_HZ, np.maximum(moved, 1.2 * VOICING_HZ), f0[frames])
-    return FrameEdits(f0, gain, tilt_db)
+    furthest = max(abs(delivery.pitch_semitones) for delivery in phrase.deliveries)
+    return FrameEdits(f0, gain, tilt_db, furthest > config.MOVED_HARMONICS_SEMITONES)
 
 
-def _first_audible(is_silent: NDArray[np.bool_]) -> int:
-    """Frames of silence at the head; all of them where there is nothing else."""
-    return int(np.argmin(is_silent)) if not is_silent.all() else len(is_silent)
+def _run_length(flags: NDArray[np.bool_]) -> int:
+    """How many of the first flags are set."""
+    return len(flags) if flags.all() else int(np.argmin(flags))
 
 
 def _gap(is_silent: NDArray[np.bool_], low: int, high: int) -> tuple[int, int] | None:

@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,8 +19,14 @@ from engine.models.hibari import config
 
 Floats = NDArray[np.float32]
 
-_DURATIONS: Final = "/Clip_output_0"
-_OUTPUTS: Final = ("lh", "theta", "ln", "lr", "phi", "f0", _DURATIONS)
+_UNITS: Final = "/Clip_output_0"
+_RAW_UNITS: Final = "/Sub_output_0"
+"""Inner values: durations rounded to whole units of 25 ms, and before they are divided by `speed` and rounded."""
+_OUTPUTS: Final = ("lh", "theta", "ln", "lr", "phi", "f0", _UNITS)
+_SPEED_INPUT: Final = b"\n\x05speed\x12\n\n\x08\x08\x01\x12\x04\n\x02" + b"\x08\x01"
+_SPEED_INPUT_ANY: Final = b"\n\x05speed\x12\n\n\x08\x08\x01\x12\x04\n\x02" + b"\x1a\x00"
+"""ValueInfoProto of the input `speed`, float [1]; and the same with its dimension left open (an empty denotation in the
+place of the value 1), so that every symbol may have its own speed."""
 # Field numbers of onnx.proto3: ModelProto.graph, GraphProto.output, ValueInfoProto.name.
 _MODEL_GRAPH, _GRAPH_OUTPUT, _VALUE_NAME = 7, 12, 1
 
@@ -47,15 +54,9 @@ class AcousticNet:
     """Thread-safe: several threads may call it at once, each on one core."""
 
     def __init__(self, model: bytes, symbol_ids: dict[str, int]) -> None:
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        self._session: Any = onnxruntime.InferenceSession(
-            with_extra_output(model, _DURATIONS), options, providers=["CPUExecutionProvider"]
-        )
+        model = model.replace(_SPEED_INPUT, _SPEED_INPUT_ANY)
+        self._session: Any = _session(with_outputs(model, _OUTPUTS))
+        self._durations: Any = _session(with_outputs(model, (_RAW_UNITS,)))
         self._ids = symbol_ids
 
     @classmethod
@@ -92,11 +93,36 @@ class AcousticNet:
         `frames[-1]` belong to the silent ids put around the symbols."""
         ids = np.zeros((1, len(symbols) + 2), np.int64)
         ids[0, 1:-1] = [self._ids[symbol] for symbol in symbols]
-        lh, theta, ln, lr, phi, f0, units = self._session.run(
-            _OUTPUTS, {"ids": ids, "speed": np.asarray([pace], np.float32)}
-        )
+        speed = _AS_TRAINED if pace == 1.0 else self._speeds(ids, pace)
+        lh, theta, ln, lr, phi, f0, units = self._session.run(_OUTPUTS, {"ids": ids, "speed": speed})
         frames = np.rint(units.reshape(-1)).astype(np.int64) * config.FRAMES_PER_DURATION_UNIT
         return Acoustics(lh[0], theta[0], ln[0], lr[0], phi[0], f0[0], frames)
+
+    def _speeds(self, ids: NDArray[np.int64], pace: float) -> Floats:
+        """A speed for each symbol that makes the whole as long as asked: float32 [L].
+
+        One speed for all would not: most symbols last one to three units, so rounding swallows a pace of 1.2 and makes
+        1.5 of 1.4. Here the rounding error of each symbol is passed on to the next.
+        """
+        (raw,) = self._durations.run((_RAW_UNITS,), {"ids": ids, "speed": _AS_TRAINED})
+        wanted = np.maximum(raw.reshape(-1), 1.0).astype(np.float64)
+        ends = np.rint(np.cumsum(wanted / pace))
+        units = np.maximum(np.diff(ends, prepend=0.0), 1.0)
+        speeds: Floats = (raw.reshape(-1) / units).astype(np.float32)
+        return speeds
+
+
+_AS_TRAINED: Final = np.ones(1, np.float32)
+
+
+def _session(model: bytes) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def _wheel_assets() -> Path:
@@ -114,15 +140,57 @@ def _wheel_assets() -> Path:
     return Path(spec.origin).parent / "assets"
 
 
-def with_extra_output(model: bytes, name: str) -> bytes:
-    """A serialised ONNX model with the inner value `name` among its outputs, without parsing it.
+def with_outputs(model: bytes, names: Iterable[str]) -> bytes:
+    """A serialised ONNX model that yields the values `names`, inner ones too, in the place of its own outputs.
 
-    Protocol buffers merge an embedded message that occurs twice and concatenate its repeated fields, so a ModelProto
-    that holds only `graph { output { name: ... } }`, appended to the file, adds exactly that output. The type is
-    inferred by the runtime.
+    A graph's outputs are one repeated field of the GraphProto: the old entries are left out, new ones with only a name
+    are added at the end (the runtime infers their types). What no output needs, the runtime drops.
     """
-    value = _field(_VALUE_NAME, name.encode())
-    return model + _field(_MODEL_GRAPH, _field(_GRAPH_OUTPUT, value))
+    outputs = b"".join(_field(_GRAPH_OUTPUT, _field(_VALUE_NAME, name.encode())) for name in names)
+    parts = []
+    for number, field in _fields(model):
+        if number == _MODEL_GRAPH:
+            graph = _payload(field)
+            kept = b"".join(inner for inner_number, inner in _fields(graph) if inner_number != _GRAPH_OUTPUT)
+            field = _field(_MODEL_GRAPH, kept + outputs)
+        parts.append(field)
+    return b"".join(parts)
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """Each field of a serialised message: its number, and its bytes with the key."""
+    at = 0
+    while at < len(message):
+        start = at
+        key, at = _read_varint(message, at)
+        kind = key & 7
+        if kind == 0:
+            _, at = _read_varint(message, at)
+        elif kind == 2:
+            length, at = _read_varint(message, at)
+            at += length
+        else:
+            at += {1: 8, 5: 4}[kind]
+        yield key >> 3, message[start:at]
+
+
+def _payload(field: bytes) -> bytes:
+    """What a length-delimited field holds."""
+    _, at = _read_varint(field, 0)
+    _, at = _read_varint(field, at)
+    return field[at:]
+
+
+def _read_varint(message: bytes, at: int) -> tuple[int, int]:
+    """Value, and the place after it."""
+    value = shift = 0
+    while True:
+        byte = message[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
 
 
 def _field(number: int, payload: bytes) -> bytes:

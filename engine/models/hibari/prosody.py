@@ -102,6 +102,8 @@ EMOTIONS: Final[Mapping[str, str]] = {
 }
 """Each emotion tag and its family."""
 
+NO_TAG: Final = "neutral"
+"""Ends an emotion or a style."""
 STYLES: Final[Mapping[str, Effect | None]] = {"whispering": "whisper", "shouting": "shout", "singing": None}
 _SPEEDS: Final = {"speed_very_slow": 0.65, "speed_slow": 0.85, "speed_fast": 1.2, "speed_very_fast": 1.4}
 _PITCHES: Final = {"pitch_low": -2.0, "pitch_high": 2.0}
@@ -168,9 +170,13 @@ class TagState:
         """The state once `control` has been met; itself for pauses, sound effects and what is not known."""
         value, amount = control.value, control.amount
         if control.category == "emotion":
-            return replace(self, emotion=value if value in EMOTIONS else self.emotion)
+            if value == NO_TAG:
+                return replace(self, emotion=None)
+            return replace(self, emotion=value) if value in EMOTIONS else self
         if control.category == "style":
-            return replace(self, style=value if value in STYLES else self.style)
+            if value == NO_TAG:
+                return replace(self, style=None)
+            return replace(self, style=value) if value in STYLES else self
         if control.category != "prosody":
             return self
         if value in _SPEEDS:
@@ -218,6 +224,7 @@ def pause_s(control: Control) -> float | None:
 def tag_support(has_effects: bool) -> dict[str, TagSupport]:
     """Canonical tag name -> how far this voice goes."""
     support: dict[str, TagSupport] = {f"emotion:{emotion}": "approximated" for emotion in EMOTIONS}
+    support[f"emotion:{NO_TAG}"] = support[f"style:{NO_TAG}"] = "rendered"
     for style, effect in STYLES.items():
         support[f"style:{style}"] = "rendered" if effect is not None and has_effects else "unsupported"
     for value in (*_SPEEDS, *_PITCHES, *_EXPRESSIVE, *_PAUSES, "break", "speed", "pitch", "volume"):
