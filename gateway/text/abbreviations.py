@@ -69,10 +69,11 @@ VOWELLESS_WORDS: Final = frozenset(
 NEVER_LAST: Final = frozenset(
     listed(
         """
-    a an the of to in on over under between through during before after at by for from with into onto about as and or but nor if because so than that this
-    these those my your his her its our their is are was were be been am has have had do does did will would
-    can could should may might must not no very more most less i you he she we they it's who which what when
-    where how why whose there's i'm
+    a an the of to in on over under between through during before after at by for from with into
+    onto about as and or but nor if because so than that this these those my your his her its our
+    their is are was were be been am has have had do does did will would can could should may might
+    must not no very more most less i you he she we they it's who which what when where how why
+    whose there's i'm
     """
     )
 )

@@ -230,14 +230,10 @@ class Chunker:
             if not self._words:
                 return
             self._gap = None
-            last = self._words[-1]
-            if last.phonemes is None:
+            if self._can_attach():
                 self._nest(text)
-                if last.text[-1] != text:
-                    last.text += text
-                    last.written += text
-                    last.starts += starts
-                    last.ends += ends
+                if self._words[-1].text[-1] != text:
+                    self._attach(text, starts, ends)
                 return
         elif is_bare and not self._words and text[0] in _SPACED_MARKS:
             return
@@ -253,6 +249,18 @@ class Chunker:
             self._nest(text)
         if self._nesting:
             self._nested_size += size + 1
+
+    def _can_attach(self) -> bool:
+        """No control has come behind the last word, and it is written in letters."""
+        is_followed = bool(self._controls) and self._controls[-1][0] == len(self._words)
+        return self._words[-1].phonemes is None and not is_followed
+
+    def _attach(self, marks: str, starts: list[int], ends: list[int]) -> None:
+        last = self._words[-1]
+        last.text += marks
+        last.written += marks
+        last.starts += starts
+        last.ends += ends
 
     def _belongs_before(self, marks: str) -> bool:
         """Marks without a word of their own belong to the word before, unless they open or stand between words."""
@@ -391,15 +399,13 @@ class Chunker:
             return
         word = self._words[-1]
         last = word.text[-1]
-        if word.phonemes is not None or not (last.isalnum() or last in "\"')”’"):
+        if not self._can_attach() or not (last.isalnum() or last in "\"')”’"):
             return
         script = script_of(last) or ""
         if mark is None or script in _ADDED_MARKS:
             mark = _ADDED_MARKS.get(script, ".")
         if mark and not any(char in _NEEDS_NO_MARK for char in word.text[-2:]):
-            word.text += mark
-            word.starts.append(start)
-            word.ends.append(end)
+            self._attach(mark, [start], [end])
             self._gap = (start, end)
 
     def _release(self, count: int, boundary: Boundary, *, is_all: bool = False) -> None:

@@ -58,6 +58,8 @@ class Lexicon:
                 raise _refuse(f"lexicon word {_shown(key)} has {len(key)} characters, at most {MAX_WORD_CHARS}")
             if not value or value in ("/", "//") or (value[0] == "/" == value[-1] and not value[1:-1].strip()):
                 raise _refuse(f"lexicon entry for {_shown(key)} is empty")
+            if value[0] != "/" and any(char in "[]<>|" for char in value):
+                raise _refuse(f"lexicon entry for {_shown(key)} has one of the marks [ ] < > |, which cannot be spoken")
             if len(value) > MAX_SPOKEN_CHARS:
                 raise _refuse(
                     f"lexicon entry for {_shown(key)} has {len(value)} characters, at most {MAX_SPOKEN_CHARS}"

@@ -51,7 +51,7 @@ NUMBER: Final = re.compile(
     r"|\d{1,2}:\d{2}(?::\d{2})?(?!\d)"
     r"|(?:1[1-9]\d0|20\d0)'?s(?![A-Za-z])"
     r"|\d+(?:,\d+)*(?:st|nd|rd|th)(?![A-Za-z])"
-    r"|(?<!/)\d{1,2}/\d{1,2}(?![\d/])"
+    r"|(?<!/)[1-9]\d?/[1-9]\d?(?![\d/])"
     r"|\d+(?:\.\d+){2,}"
     r"|\d+(?:,\d+)*\.\d+"
     r"|\d{1,3}(?:,\d{3})+(?!\d)"
@@ -178,6 +178,11 @@ def say_numbers(text: str) -> list[tuple[int, int, str]]:
     if not any(char.isdecimal() and char.isascii() for char in text):
         return []
     said = [(match.start(), match.end(), say_figure(match.group())) for match in NUMBER.finditer(text)]
+    if "/" in text:  # a date: "03/04" has no nought to say
+        said = [
+            (start, end, cardinal(int(text[start:end])) if text[start:end].isdecimal() and end - start < 3 else words)
+            for start, end, words in said
+        ]
     taken = [False] * len(text)
     for start, end, _ in said:
         taken[start:end] = [True] * (end - start)

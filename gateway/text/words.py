@@ -12,6 +12,10 @@ from gateway.text.scripts import KINDS, THAI_LEADING_VOWELS, joins
 from gateway.text.sink import Gap, TextNotice
 from gateway.text.vocabulary import Effect
 
+_BRACKETS: Final = frozenset("[]［］")
+"""Never spoken, and never handed on: to a model they may mean something (an inline pronunciation)."""
+_UNSPOKEN: Final = dict.fromkeys(map(ord, "[]［］<>|"))
+
 MAX_WORD_CHARS: Final = 100
 """A longer word (a hash, a run of letters) is handed on in pieces."""
 
@@ -32,15 +36,15 @@ class WordNormalizer:
 
     def character(self, char: str, start: int, end: int) -> None:
         kind = KINDS[char]
-        if kind == "word" and char not in "[]":
+        if kind == "word" and char not in _BRACKETS:
             if self._is_unspaced:
                 self.finish_word()
             elif char == "—" and self._has_begun:
                 self._add(char, start, end)
                 self.finish_word()
                 return
-        elif kind == "space" or char in "[]":
-            if char == "[" and self._chars and not self._has_begun:
+        elif kind == "space" or char in _BRACKETS:
+            if char in "[［" and self._chars and not self._has_begun:
                 return
             self.finish_word()
             self._chunker.gap("space", start, end)
@@ -73,7 +77,10 @@ class WordNormalizer:
 
     def whole(self, text: str, span: Span, phonemes: str | None) -> None:
         self.finish_word()
-        self._chunker.word(text, [span.start] * len(text), [span.end] * len(text), phonemes=phonemes)
+        text = text.translate(_UNSPOKEN).strip()
+        if text:
+            self._before = text[-1]
+            self._chunker.word(text, [span.start] * len(text), [span.end] * len(text), phonemes=phonemes)
 
     def notice(self, notice: TextNotice) -> None:
         self._chunker.notice(notice)

@@ -1,0 +1,51 @@
+"""Hostile inputs and their right readings, each whole, cut at every place, and one character at a time."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gateway.text.driving import check_spans, reading_of, release
+
+CORPUS = Path(__file__).parent / "corpus"
+MIN_CASES = 300
+"""What the corpus was asked to hold at least."""
+
+
+def _cases() -> list[Any]:
+    found = []
+    for path in sorted(CORPUS.glob("*.toml")):
+        data = tomllib.loads(path.read_text("utf-8"))
+        for number, case in enumerate(data["case"]):
+            found.append(pytest.param(case, data.get("options", {}), id=f"{path.stem}-{number}"))
+    return found
+
+
+CASES = _cases()
+
+
+def test_the_corpus_is_large() -> None:
+    assert len(CASES) >= MIN_CASES
+
+
+@pytest.mark.parametrize(("case", "options"), CASES)
+def test_a_hostile_text_is_read_right(case: dict[str, Any], options: dict[str, Any]) -> None:
+    reading = reading_of(release([case["text"]], **options))
+    assert reading.segments == case["segments"]
+    assert reading.controls == case.get("controls", [])
+    assert reading.pronunciations == case.get("pronunciations", [])
+    assert reading.notices == case.get("notices", [])
+    assert reading.languages == case.get("languages", [""] * len(reading.segments))
+
+
+@pytest.mark.parametrize(("case", "options"), CASES)
+def test_no_cut_changes_a_hostile_text(case: dict[str, Any], options: dict[str, Any]) -> None:
+    text = case["text"]
+    whole = release([text], **options)
+    check_spans(whole, text)
+    assert release(list(text), **options) == whole
+    for cut in range(len(text) + 1):
+        assert release([text[:cut], text[cut:]], **options) == whole

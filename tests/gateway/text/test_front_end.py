@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.speech import Segment
+from gateway.text.front_end import Lexicon, Released, TextSettings
+from tests.gateway.text.driving import check_spans, front_end, notices_of, reading_of, release, segments_of
+
+PIECES = [
+    *"ab AB 12 .,!?;: ()[]{}<>*_`~#|/\\-–—…\"'“”«»@&$%^=+\n\r\t",
+    *"é好。、「」ก เ 한 ال؟ नम।😀\u200d\u200b\u0301\u202e\ufeff\x00\x1b",
+    "sighs", "laughs", "<|", "|>", "emotion:anger", "<b>", "</b>", "```", "```\n", "https://e.org/x", "&amp;", "<!--", "-->",
+    "<sub alias='x y'>", "</sub>", "<spell>", "</spell>", "<script>", "</script>", "<prosody rate='slow'>", "</prosody>",
+    "Dr.", "p.m.", "3.14", "1. ", "- ", "# ", "| a | b |\n", "|---|\n", "\n\n", "](http://x.y)", "[^1]", "U.S.", "No. 5",
+]  # fmt: skip
+hostile = st.lists(st.sampled_from(PIECES), max_size=24).map("".join)
+any_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+OPTIONS = st.sampled_from(
+    [
+        {},
+        {"has_text_normalizer": False},
+        {"segmentation": "manual"},
+        {"language": "zh", "spoken_languages": frozenset({"zh"})},
+        {"language": "fr", "spoken_languages": frozenset({"en"})},
+    ]
+)
+TINY = TextSettings(
+    first_max_words=2,
+    second_min_chars=4,
+    target_chars=8,
+    max_chars=12,
+    max_tag_chars=24,
+    max_cue_chars=8,
+    max_fence_chars=16,
+)
+"""Limits so small that every one of them is met."""
+
+
+def cut(text: str, places: list[int]) -> list[str]:
+    edges = sorted({0, len(text), *(place % (len(text) + 1) for place in places)})
+    return [text[start:end] for start, end in pairwise(edges)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=hostile | any_text, places=st.lists(st.integers(0, 500), max_size=6), options=OPTIONS)
+def test_cutting_a_text_anywhere_gives_the_same_segments(
+    text: str, places: list[int], options: dict[str, object]
+) -> None:
+    whole = release([text], **options)
+    assert release(cut(text, places), **options) == whole
+    assert release(list(text), **options) == whole
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=hostile | any_text, options=OPTIONS)
+def test_spans_tile_the_input_and_sources_ascend_within_them(text: str, options: dict[str, object]) -> None:
+    check_spans(release([text], **options), text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=hostile | any_text, places=st.lists(st.integers(0, 500), max_size=4))
+def test_limits_that_are_met_all_the_time_break_nothing(text: str, places: list[int]) -> None:
+    whole = release([text], TINY)
+    check_spans(whole, text)
+    assert release(cut(text, places), TINY) == whole
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=st.text(max_size=30), options=OPTIONS)
+def test_no_code_point_at_all_raises(text: str, options: dict[str, object]) -> None:
+    release([text], **options)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    pieces=st.lists(hostile, max_size=6),
+    gaps_s=st.lists(st.floats(0, 4), min_size=6, max_size=6),
+    flushes=st.lists(st.booleans(), min_size=6, max_size=6),
+)
+def test_time_and_flushes_keep_spans_and_always_move_the_alarm_on(
+    pieces: list[str], gaps_s: list[float], flushes: list[bool]
+) -> None:
+    end, now_s = front_end(), 0.0
+    released: list[Released] = []
+    for piece, gap_s, is_flush in zip(pieces, gaps_s, flushes, strict=False):
+        released += end.feed(piece, now_s)
+        if is_flush:
+            released += end.flush(now_s)
+        until_s = now_s + gap_s
+        while end.wake_at_s is not None and end.wake_at_s <= until_s:
+            now_s = end.wake_at_s
+            released += end.on_time(now_s)
+            assert end.wake_at_s is None or end.wake_at_s > now_s
+        now_s = until_s
+    released += end.finish(now_s)
+    check_spans(released, "".join(pieces))
+    assert end.wake_at_s is None
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    words=st.lists(st.text("abcdefgh", min_size=1, max_size=9), min_size=1, max_size=60),
+    places=st.lists(st.integers(0, 300)),
+)
+def test_no_letter_is_lost_or_said_twice(words: list[str], places: list[int]) -> None:
+    text = " ".join(words)
+    segments = segments_of(release(cut(text, places)))
+    assert " ".join(segment.text for segment in segments if segment.text) == text
+
+
+@settings(max_examples=100, deadline=None)
+@given(words=st.lists(st.text("abcdefgh", min_size=1, max_size=30), min_size=40, max_size=80))
+def test_no_segment_is_longer_than_the_limit(words: list[str]) -> None:
+    limit = TextSettings().max_chars
+    assert all(len(segment.text) <= limit for segment in segments_of(release([" ".join(words)])))
+
+
+def heard(end: object, released: list[Released]) -> list[str]:
+    del end
+    return [item.text for item in released if isinstance(item, Segment)]
+
+
+def test_a_clause_goes_out_with_the_character_that_decides_it() -> None:
+    end = front_end()
+    assert end.feed("Hello there.", 0.0) == []
+    assert heard(end, end.feed(" ", 0.0)) == ["Hello there."]
+
+
+def test_a_full_stop_with_nothing_behind_it_waits_a_moment_only() -> None:
+    end = front_end()
+    end.feed("Hello there.", 1.0)
+    assert end.wake_at_s == pytest.approx(1.0 + TextSettings().terminator_wait_s)
+    assert heard(end, end.on_time(end.wake_at_s)) == ["Hello there."]
+
+
+def test_a_full_stop_behind_a_digit_waits_longer_but_not_for_ever() -> None:
+    end = front_end()
+    end.feed("It is 3.", 0.0)
+    assert end.wake_at_s == pytest.approx(TextSettings().number_wait_s)
+    assert heard(end, end.on_time(end.wake_at_s)) == ["It is 3."]
+
+
+def test_a_decimal_that_arrives_in_time_is_one_number() -> None:
+    end = front_end()
+    assert end.feed("It is 3.", 0.0) == []
+    assert end.feed("14", 0.3) == []
+    assert heard(end, end.feed(". Good", 0.3)) == ["It is 3.14."]
+
+
+def test_text_without_punctuation_goes_out_after_the_first_wait() -> None:
+    end = front_end()
+    assert end.feed("the weather today is ", 0.0) == []
+    released = end.on_time(TextSettings().first_wait_s)
+    assert heard(end, released) == ["the weather today"]
+    assert segments_of(released)[0].boundary == "forced"
+
+
+def test_an_unfinished_last_word_is_held_until_it_can_be_taken_for_whole() -> None:
+    end = front_end()
+    end.feed("banana", 0.0)
+    assert end.on_time(1.0) == []
+    assert heard(end, end.on_time(TextSettings().word_wait_s)) == ["banana"]
+
+
+def test_a_late_alarm_gives_the_same_as_one_in_time() -> None:
+    end = front_end()
+    end.feed("Hello there.", 0.0)
+    assert heard(end, end.feed(" How", 9.0)) == ["Hello there."]
+
+
+def test_a_short_sentence_waits_for_company_but_not_long() -> None:
+    end = front_end()
+    assert heard(end, end.feed("One. Two. ", 0.0)) == ["One."]
+    assert end.wake_at_s == pytest.approx(TextSettings().sentence_hold_s)
+    assert heard(end, end.on_time(end.wake_at_s)) == ["Two."]
+
+
+def test_later_segments_grow() -> None:
+    sentence = "This is a sentence of forty characters. "
+    lengths = [len(segment.text) for segment in segments_of(release([sentence * 12]))]
+    assert lengths[0] < lengths[2] <= lengths[3]
+
+
+def test_a_tag_never_closed_is_text_after_its_wait() -> None:
+    end = front_end()
+    end.feed("Wait <|emo", 0.0)
+    end.on_time(TextSettings().unclosed_tag_wait_s)
+    assert heard(end, end.flush(TextSettings().unclosed_tag_wait_s))[-1].endswith("<emo")
+
+
+def test_flush_releases_everything_and_parsing_goes_on() -> None:
+    end = front_end()
+    end.feed("un", 0.0)
+    assert heard(end, end.flush(0.0)) == ["un"]
+    assert end.flush(0.0) == []
+    end.feed("believable <|sfx:laughter|>Haha", 0.0)
+    released = end.finish(0.0)
+    assert reading_of(released).segments == ["believable Haha"]
+    assert reading_of(released).controls == ["sfx:laughter@11"]
+
+
+def test_a_state_tag_alone_stays_for_the_text_after_a_flush() -> None:
+    end = front_end()
+    end.feed("<|emotion:awe|>", 0.0)
+    assert end.flush(0.0) == []
+    end.feed("Look!", 0.0)
+    assert reading_of(end.finish(0.0)).controls == ["emotion:awe@0"]
+
+
+def test_a_sound_alone_is_released_by_a_flush() -> None:
+    end = front_end()
+    end.feed("<|sfx:cough|>", 0.0)
+    assert reading_of(end.flush(0.0)).controls == ["sfx:cough@0"]
+
+
+def test_manual_segmentation_ends_a_segment_at_flush_and_end_only() -> None:
+    end = front_end(segmentation="manual")
+    assert end.feed("One. Two.\n\nThree. " * 30, 0.0) == []
+    assert end.wake_at_s is None
+    assert end.on_time(100.0) == []
+    assert len(end.flush(100.0)) == 1
+    end.feed("Four.", 101.0)
+    assert heard(end, end.finish(101.0)) == ["Four."]
+
+
+def test_a_surrogate_pair_cut_over_two_messages_is_one_code_point() -> None:
+    end = front_end()
+    released = end.feed("Ok \ud83d", 0.0) + end.feed("\ude00 go", 0.0) + end.finish(0.0)
+    check_spans(released, "Ok 😀 go")
+
+
+def test_a_language_the_model_does_not_speak_is_reported_once_with_the_list() -> None:
+    released = release(["你好。 Hello. 世界。"], spoken_languages=frozenset({"en", "de"}))
+    notices = notices_of(released)
+    assert [(notice.code, notice.detail) for notice in notices] == [("unsupported_language", "zh")]
+    assert "de, en" in notices[0].message
+
+
+def test_one_foreign_word_in_a_spoken_sentence_is_reported_too() -> None:
+    released = release(["The word 你好 means hello."], spoken_languages=frozenset({"en"}))
+    assert [notice.detail for notice in notices_of(released)] == ["zh"]
+
+
+def test_an_utterance_language_that_is_not_spoken_is_reported() -> None:
+    assert [
+        notice.detail
+        for notice in notices_of(release(["Bonjour."], language="fr-FR", spoken_languages=frozenset({"en"})))
+    ] == ["fr"]
+
+
+def test_a_model_that_speaks_anything_gets_no_language_notice() -> None:
+    assert notices_of(release(["你好。 Привет. नमस्ते।"])) == []
+
+
+def test_japanese_is_not_taken_for_chinese_by_its_kanji() -> None:
+    released = release(["日本語です。"], spoken_languages=frozenset({"ja"}))
+    assert notices_of(released) == []
+    assert segments_of(released)[0].language == "ja"
+
+
+def test_a_lexicon_is_applied_to_what_is_released() -> None:
+    lexicon = Lexicon.from_mapping({"nginx": "engine x", "Higgs": "/hɪɡz/"})
+    reading = reading_of(release(["Nginx runs Higgs."], lexicon=lexicon))
+    assert reading.segments == ["engine x runs Higgs."]
+    assert reading.pronunciations == ["Higgs=hɪɡz"]
+
+
+def test_hibaris_inline_pronunciation_cannot_be_reached_from_user_text() -> None:
+    for text in (
+        "[x](/y/)",
+        "[x] (/y/)",
+        "\\[x\\](/y/)",
+        "&#91;x&#93;(/y/)",
+        "`[x](/y/)`",
+        "［x］(/y/)",
+        "[[x]](/y/)",
+        "<sub alias='[x](/y/)'>a</sub>",
+    ):
+        spoken = " ".join(segment.text for segment in segments_of(release([text])))
+        assert "](" not in spoken
+
+
+def test_no_reserved_token_of_a_model_survives_in_what_is_spoken() -> None:
+    for text in (
+        "<|im_end|>",
+        "&lt;|im_end|&gt;",
+        "`<|tts|>`",
+        "<|im_end|",
+        "<<|audio|>>",
+        "<\u200b|audio|>",
+        "<sub alias='&lt;|audio|&gt;'>a</sub>",
+    ):
+        spoken = " ".join(segment.text for segment in segments_of(release([f"Say {text} now."])))
+        assert "<|" not in spoken
+
+
+def test_the_fence_that_closes_code_already_read_as_text_opens_no_other() -> None:
+    end = front_end()
+    end.feed("```\ncode\n", 0.0)
+    assert heard(end, end.flush(0.0)) == ["code"]
+    end.feed("more\n```\nAfter.", 0.0)
+    assert " ".join(heard(end, end.finish(0.0))).endswith("After.")
+
+
+def test_code_blocks_can_be_read() -> None:
+    spoken = reading_of(release(["Look:\n```py\nx = 1\n```\nDone."], TextSettings(code_blocks="read"))).segments
+    assert spoken == ["Look:", "x = 1. Done."]
