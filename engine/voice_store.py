@@ -17,6 +17,7 @@ import re
 import shutil
 import tempfile
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -38,6 +39,8 @@ MAX_NAME_CHARS = 80
 MAX_TRANSCRIPT_CHARS = 2000
 MAX_CONSENT_CHARS = 500
 MAX_CACHED_REFERENCES = 256
+LEFTOVER_AGE_S = 3600.0
+"""What an interrupted write left is swept after that long: by then no other process is still writing it."""
 
 Codes = NDArray[np.int16]
 Encode = Callable[[NDArray[np.float32]], Codes]
@@ -89,7 +92,9 @@ class VoiceStore:
         self.root = root
         root.mkdir(parents=True, exist_ok=True)
         for leftover in root.glob(".*-*"):
-            shutil.rmtree(leftover, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                if time.time() - leftover.stat().st_mtime > LEFTOVER_AGE_S:
+                    shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 
     def put(self, voice: Voice, recording: bytes, codec_key: str, codes: Codes) -> None:
         """Store a voice, whole or not at all. One that is there already stays as it is."""

@@ -102,9 +102,9 @@ def special_tokens() -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def build_tokenizer(vocabulary: int) -> Tokenizer:
-    """A byte-level BPE of the Qwen kind with the real added tokens behind a small base vocabulary."""
-    tokenizer = Tokenizer(models.BPE())
+def byte_level(model: models.Model) -> Tokenizer:
+    """A tokenizer of the Qwen kind around a model: NFC, Qwen's split, bytes as characters."""
+    tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -113,15 +113,25 @@ def build_tokenizer(vocabulary: int) -> Tokenizer:
         ]
     )
     tokenizer.decoder = decoders.ByteLevel()
-    added = special_tokens()
+    return tokenizer
+
+
+def build_tokenizer(vocabulary: int) -> Tokenizer:
+    """A byte-level BPE of the Qwen kind with the real added tokens behind a small base vocabulary."""
+    tokenizer = byte_level(models.BPE())
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary - len(added),
+        vocab_size=vocabulary - len(special_tokens()),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
     tokenizer.train_from_iterator(_SAMPLE_TEXT, trainer)
-    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in added])
+    add_special_tokens(tokenizer)
     return tokenizer
+
+
+def add_special_tokens(tokenizer: Tokenizer) -> None:
+    """Put the 84 added tokens behind the base vocabulary."""
+    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in special_tokens()])
 
 
 def _config(shape: TinyShape) -> dict[str, Any]:

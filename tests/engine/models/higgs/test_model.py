@@ -417,3 +417,68 @@ def test_the_tiny_checkpoint_by_name_calls_itself_untrained() -> None:
 def test_a_name_that_is_no_folder_and_no_repository_is_refused() -> None:
     with pytest.raises(ModelLoadError, match="no folder"):
         HiggsModel.load("/nowhere/at/all", SETTINGS)
+
+
+# --- cloned voices ----------------------------------------------------------------------------------------------------
+
+
+def cloned(model: HiggsModel, seconds: float, transcript: str | None = None) -> str:
+    from engine.voice_store import VoiceUpload
+    from tests.engine.test_voice_audio import packed, speech
+
+    assert model.voices is not None
+    return model.voices.add(VoiceUpload(packed(speech(seconds)), "Ada", None, "I am the speaker.", transcript)).id
+
+
+def test_a_cloned_voice_leads_the_context_with_its_rows(tiny_folder: Path, tmp_path: Path, qwen3: Any) -> None:
+    witness = KvWitness(load(tiny_folder, voices=tmp_path))
+    voice = cloned(witness.model, 2.0, "Hello there.")
+    assert witness.info.can_clone
+    assert voice in [known.id for known in witness.info.voices]
+    driver = SyncDriver(witness)
+    driver.speak(request(voice=voice), *segments(*TEXTS[:2]))
+    assert witness.check(qwen3) > 20
+    rows = [unit for unit in next(iter(witness.blocks.values())).context if len(unit) > 1][:57]
+    pattern = witness.model._pattern
+    reference = witness.model.voices.reference(voice)
+    assert torch.equal(pattern.staggered(torch.from_numpy(reference.codes.astype(np.int64))), torch.tensor(rows))
+
+
+def test_lanes_of_one_voice_share_its_pages_and_other_voices_do_not(
+    tiny_folder: Path, tmp_path: Path, qwen3: Any
+) -> None:
+    witness = KvWitness(load(tiny_folder, voices=tmp_path))
+    voices = [cloned(witness.model, 2.0), cloned(witness.model, 2.0, "Same length, other transcript.")]
+    driver = SyncDriver(witness)
+    utterances = []
+    for number, voice in enumerate((voices[0], voices[0], voices[1])):
+        utterance = driver.open(request(voice=voice), lane=f"lane {number}")
+        driver.feed(utterance, segment(TEXTS[0]))
+        driver.finish(utterance)
+        utterances.append(utterance)
+    driver.run()
+    assert witness.check(qwen3) > 50
+    assert np.array_equal(driver.pcm(utterances[0]), driver.pcm(utterances[1]))
+    assert not np.array_equal(driver.pcm(utterances[0]), driver.pcm(utterances[2]))
+    prefilled = list(witness.prefilled.values())
+    assert prefilled[1] < prefilled[0] - 50
+
+
+def test_a_prompts_key_names_codes_and_transcript(tiny_folder: Path, tmp_path: Path) -> None:
+    model = load(tiny_folder, voices=tmp_path)
+    keys = [
+        model.prepare_prompt(request(voice=cloned(model, seconds, transcript))).key
+        for seconds, transcript in ((2.0, None), (2.0, "One."), (2.2, "One."), (2.0, "One."))
+    ]
+    assert len(set(keys)) == 3
+    assert keys[1] == keys[3]
+
+
+def test_a_deleted_voice_is_not_found_any_more(tiny_folder: Path, tmp_path: Path) -> None:
+    model = load(tiny_folder, voices=tmp_path)
+    voice = cloned(model, 2.0)
+    assert model.voices is not None
+    model.prepare_prompt(request(voice=voice))
+    model.voices.delete(voice, None)
+    with pytest.raises(VoiceNotFoundError):
+        model.prepare_prompt(request(voice=voice))

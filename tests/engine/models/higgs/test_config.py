@@ -1,0 +1,114 @@
+"""config.json of the public checkpoint is understood; anything else is refused by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+from engine.errors import ModelLoadError  # noqa: E402
+from engine.models.higgs.config import BackboneGeometry, CodecGeometry, HiggsSettings, read_geometry  # noqa: E402
+from engine.models.higgs.model import memory_plan  # noqa: E402
+from engine.models.higgs.weights import part_bytes  # noqa: E402
+
+PUBLIC: dict[str, Any] = {
+    "architectures": ["HiggsMultimodalQwen3ForConditionalGeneration"],
+    "model_type": "higgs_multimodal_qwen3",
+    "audio_token_id": -100,
+    "text_config": {
+        "model_type": "qwen3", "hidden_size": 2560, "intermediate_size": 9728, "num_hidden_layers": 36,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936, "rms_norm_eps": 1e-6,
+        "hidden_act": "silu", "attention_bias": False, "tie_word_embeddings": True, "max_position_embeddings": 32768,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1000000},
+    },
+    "audio_encoder_config": {
+        "model_type": "higgs_audio_encoder", "encoder_type": "discrete", "num_codebooks": 8, "vocab_size": 1026,
+        "out_dim": 2560, "tie_word_embeddings": True, "use_delay_pattern": True,
+    },
+}  # fmt: skip
+
+
+def write(folder: Path, config: Any) -> Path:
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def changed(path: str, value: Any) -> Any:
+    config = json.loads(json.dumps(PUBLIC))
+    *parents, key = path.split(".")
+    target = config
+    for parent in parents:
+        target = target[parent]
+    if value is ...:
+        del target[key]
+    else:
+        target[key] = value
+    return config
+
+
+def test_the_public_config_gives_the_public_geometry(tmp_path: Path) -> None:
+    geometry = read_geometry(write(tmp_path, PUBLIC))
+    assert geometry.backbone == BackboneGeometry(151936, 2560, 9728, 36, 32, 8, 128, 1e6, 1e-6, 32768)
+    assert geometry.codec == CodecGeometry()
+    assert (geometry.codes, geometry.begin_code, geometry.end_code, geometry.is_head_tied) == (1026, 1024, 1025, True)
+
+
+def test_its_weights_have_the_published_sizes(tmp_path: Path) -> None:
+    """4 043 480 576 parameters of the language model; 21.5 million and 144 KiB a token are the fact sheet's sums."""
+    geometry = read_geometry(write(tmp_path, PUBLIC))
+    settings = HiggsSettings(dtype="bfloat16")
+    sizes = part_bytes(geometry, settings)
+    rotary = 32768 * 128 * 4
+    assert sizes["backbone"] - rotary + sizes["codebooks"] == 2 * 4_043_480_576
+    assert settings.kv_geometry(geometry.backbone).page_bytes == 16 * 147_456
+
+
+@pytest.mark.parametrize("theta", [{"rope_theta": None}, {"rope_theta": 5e5}, {"rope_parameters": {"rope_theta": 5e5}}])
+def test_rope_theta_is_read_from_either_place_and_null_means_a_million(tmp_path: Path, theta: Any) -> None:
+    config = changed("text_config.rope_parameters", ...)
+    config["text_config"] |= theta
+    wanted = 1e6 if theta.get("rope_theta", 0) is None else 5e5
+    assert read_geometry(write(tmp_path, config)).backbone.rope_theta == wanted
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("model_type", "llama", "model_type is 'llama'"),
+        ("audio_encoder_config.encoder_type", "whisper", "encoder_type is 'whisper'"),
+        ("audio_encoder_config.use_delay_pattern", False, "use_delay_pattern"),
+        ("audio_encoder_config.num_codebooks", 12, "num_codebooks is 12"),
+        ("audio_encoder_config.vocab_size", 2050, "2050"),
+        ("audio_encoder_config.out_dim", 100, "out_dim is 100"),
+        ("text_config.hidden_act", "gelu", "hidden_act"),
+        ("text_config.head_dim", ..., "lacks 'head_dim'"),
+        ("text_config", 3, "not understood"),
+    ],
+)
+def test_what_is_not_supported_is_named(tmp_path: Path, path: str, value: Any, message: str) -> None:
+    with pytest.raises(ModelLoadError, match=message):
+        read_geometry(write(tmp_path, changed(path, value)))
+
+
+def test_a_folder_without_config_is_no_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(ModelLoadError, match="no checkpoint folder"):
+        read_geometry(tmp_path)
+
+
+def test_a_config_that_is_no_json_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(ModelLoadError, match="not understood"):
+        read_geometry(tmp_path)
+
+
+def test_the_memory_plan_names_every_part_and_adds_up(tmp_path: Path) -> None:
+    geometry = read_geometry(write(tmp_path, PUBLIC))
+    plan = memory_plan(geometry, HiggsSettings(dtype="bfloat16", max_sequences=64, voices=tmp_path))
+    assert plan.total_bytes == sum(part.size_bytes for part in plan.parts)
+    names = [part.name for part in plan.parts]
+    assert {"backbone weights", "KV pages", "codec workspace", "reference encoder weights"} <= set(names)
+    kv = next(part for part in plan.parts if part.name == "KV pages")
+    assert kv.size_bytes == (64 * 4096 + 16) * 147_456

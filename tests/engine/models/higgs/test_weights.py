@@ -1,0 +1,163 @@
+"""Both layouts of the checkpoint load; every tensor is accounted for."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from safetensors.torch import load_file, save_file  # noqa: E402
+
+from engine.errors import ModelLoadError  # noqa: E402
+from engine.models.higgs import weights  # noqa: E402
+from engine.models.higgs.config import HiggsSettings, read_geometry  # noqa: E402
+from engine.models.higgs.tiny_checkpoint import TinyShape, write_tiny_checkpoint  # noqa: E402
+from engine.runtime.weights import Checkpoint  # noqa: E402
+
+REAL_COUNTS = {"body.layers.": 11, "body.norm.": 1, "tied.embedding.text_embedding.": 1}
+"""Tensors of the public index, per layer where they are layers."""
+
+
+def load(folder: Path, has_encoder: bool = True, **settings: Any) -> weights.HiggsParts:
+    return weights.load_parts(Checkpoint(folder), read_geometry(folder), HiggsSettings(**settings), has_encoder)
+
+
+def rewrite(source: Path, target: Path, change: Any) -> Path:
+    """A single-shard copy whose tensors went through `change`."""
+    target.mkdir()
+    tensors: dict[str, Any] = {}
+    for shard in sorted(source.glob("*.safetensors")):
+        tensors |= load_file(str(shard))
+    change(tensors)
+    save_file(tensors, str(target / "model.safetensors"))
+    shutil.copy(source / "config.json", target)
+    return target
+
+
+def test_the_tiny_checkpoint_has_the_public_names_and_counts(tiny_folder: Path) -> None:
+    index = json.loads((tiny_folder / "model.safetensors.index.json").read_text())["weight_map"]
+    counts = Counter(
+        next(p for p in ("body.layers.", "body.norm.", "tied.embedding.text_embedding.",
+                         "tied.embedding.modality_embeddings.0.embedding.", weights.CODEC_PREFIX, "tied.head.")
+             if name.startswith(p))
+        for name in index
+    )  # fmt: skip
+    assert counts == {
+        "body.layers.": 2 * 11, "body.norm.": 1, "tied.embedding.text_embedding.": 1,
+        "tied.embedding.modality_embeddings.0.embedding.": 1, weights.CODEC_PREFIX: 528 - 10 * 16, "tied.head.": 2,
+    }  # fmt: skip
+    assert len(set(index.values())) == 3
+
+
+def test_the_heads_in_the_shards_equal_the_embeddings(tensors: dict[str, Any]) -> None:
+    assert torch.equal(tensors["tied.head.text_head.weight"], tensors[weights.TEXT_EMBEDDING])
+    assert torch.equal(tensors["tied.head.modality_heads.0.weight"], tensors[weights.CODE_EMBEDDING])
+
+
+@pytest.mark.parametrize("has_heads", [True, False])
+@pytest.mark.parametrize("shards", [1, 4])
+def test_both_layouts_load_to_the_same_weights(tmp_path: Path, parts: Any, has_heads: bool, shards: int) -> None:
+    write_tiny_checkpoint(tmp_path, TinyShape(has_heads=has_heads, shards=shards))
+    loaded = load(tmp_path)
+    for name, parameter in loaded.backbone.state_dict().items():
+        assert torch.equal(parameter, parts.backbone.state_dict()[name])
+    assert torch.equal(loaded.codebooks.embedding, parts.codebooks.embedding)
+
+
+def test_no_weight_is_left_unfilled(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = torch.empty
+
+    def poisoned(*args: Any, **kwargs: Any) -> Any:
+        tensor = empty(*args, **kwargs)
+        return tensor.fill_(torch.nan) if tensor.is_floating_point() else tensor
+
+    monkeypatch.setattr(torch, "empty", poisoned)
+    loaded = load(tiny_folder)
+    for module in (loaded.backbone, loaded.codebooks, loaded.decoder, loaded.encoder):
+        assert module is not None
+        for parameter in module.parameters():
+            assert torch.isfinite(parameter).all()
+            assert not parameter.requires_grad
+
+
+def test_loading_without_the_encoder_still_accounts_for_its_tensors(tiny_folder: Path, tmp_path: Path) -> None:
+    assert load(tiny_folder, has_encoder=False).encoder is None
+
+    def drop(tensors: dict[str, Any]) -> None:
+        del tensors[f"{weights.CODEC_PREFIX}fc.weight"]
+
+    with pytest.raises(ModelLoadError, match=r"1 tensor\(s\) missing: .*fc\.weight"):
+        load(rewrite(tiny_folder, tmp_path / "x", drop), has_encoder=False)
+
+
+def test_the_mask_embedding_of_training_may_be_absent(tiny_folder: Path, tmp_path: Path) -> None:
+    name = f"{weights.CODEC_PREFIX}semantic_model.masked_spec_embed"
+    load(rewrite(tiny_folder, tmp_path / "x", lambda tensors: tensors.pop(name)))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.pop("body.layers.1.mlp.up_proj.weight"), r"missing: body\.layers\.1\.mlp\.up_proj\.weight"),
+        (lambda t: t.update({"body.layers.2.mlp.up_proj.weight": torch.zeros(1)}), "unexpected: body.layers.2"),
+        (
+            lambda t: t.update({"body.norm.weight": torch.zeros(65)}),
+            r"misshapen: body\.norm\.weight is \[65\], not \[64\]",
+        ),
+        (lambda t: t.update({"tied.head.text_head.weight": torch.zeros(2, 2)}), "misshapen: tied.head.text_head"),
+        (lambda t: t.update({"tied.head.other.weight": torch.zeros(2)}), "unexpected: tied.head.other"),
+    ],
+)
+def test_a_missing_extra_or_misshapen_tensor_is_named(
+    tiny_folder: Path, tmp_path: Path, change: Any, message: str
+) -> None:
+    with pytest.raises(ModelLoadError, match=message):
+        load(rewrite(tiny_folder, tmp_path / "x", change))
+
+
+def test_an_untied_head_is_loaded_as_a_head_of_its_own(tiny_folder: Path, tmp_path: Path) -> None:
+    def scale(tensors: dict[str, Any]) -> None:
+        tensors["tied.head.modality_heads.0.weight"] = tensors["tied.head.modality_heads.0.weight"] * 2
+
+    folder = rewrite(tiny_folder, tmp_path / "x", scale)
+    config = json.loads((folder / "config.json").read_text())
+    config["audio_encoder_config"]["tie_word_embeddings"] = False
+    (folder / "config.json").write_text(json.dumps(config))
+    codebooks = load(folder).codebooks
+    hidden = torch.randn(3, 64)
+    tied = (hidden @ codebooks.embedding.T).view(3, 8, 1026)
+    torch.testing.assert_close(codebooks.logits(hidden), 2 * tied)
+
+
+def test_an_untied_head_that_is_absent_is_refused(tmp_path: Path) -> None:
+    write_tiny_checkpoint(tmp_path, TinyShape(has_heads=False))
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["audio_encoder_config"]["tie_word_embeddings"] = False
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelLoadError, match="head is not tied"):
+        load(tmp_path)
+
+
+def test_the_codebook_head_scores_with_the_matrix_that_embeds(parts: Any) -> None:
+    codes = torch.randint(0, 1026, (5, 8))
+    table = parts.codebooks.embedding.view(8, 1026, 64)
+    wanted = sum(table[k][codes[:, k]] for k in range(8))
+    torch.testing.assert_close(parts.codebooks.embed(codes), wanted)
+    hidden = torch.randn(3, 64)
+    torch.testing.assert_close(parts.codebooks.logits(hidden), torch.einsum("bc,kvc->bkv", hidden, table))
+
+
+def test_the_fused_embedding_equals_transformers(parts: Any, transformers: Any) -> None:
+    from types import SimpleNamespace
+
+    from transformers.models.higgs_audio_v2.modeling_higgs_audio_v2 import HiggsAudioV2Embeddings
+
+    oracle = HiggsAudioV2Embeddings(SimpleNamespace(num_codebooks=8, codebook_size=1026, hidden_size=64))
+    oracle.embed_audio_tokens.weight.data = parts.codebooks.embedding.data
+    codes = torch.randint(0, 1026, (1, 5, 8))
+    torch.testing.assert_close(parts.codebooks.embed(codes), oracle(codes))
