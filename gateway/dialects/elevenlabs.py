@@ -227,7 +227,8 @@ class ElevenLabsDialect:
         elif is_flush:
             events.append(Flush(SINGLE_ID))
         elif text and not events:
-            events.append(TextFragment(SINGLE_ID, text))
+            events.append(TextFragment(SINGLE_ID, context.held_space + text))
+            context.held_space = ""
         return events
 
     @staticmethod

@@ -1,0 +1,334 @@
+"""What every dialect of DIALECTS has to keep, whatever its vendor: one suite over all of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gateway.audio.containers import CONTAINERS
+from gateway.dialects import DIALECTS, DialectEntry, cartesia_http, deepgram_http, elevenlabs_http, openai_speech
+from gateway.dialects.base import Handshake
+from gateway.dialects.http_speech import STATUS, HttpSpeechDialect, ReadOrder
+from gateway.errors import ClientError, ErrorCode
+from gateway.events import Audio, Done, Failed, TextFragment, UtteranceMetrics
+from tests.fakes.vendor_talk import VENDORS, VendorTalk, facts
+
+# ---- how each vendor's client says the same things ---------------------------------------------------------------------
+
+SPEC_TEXT = "It costs $5, he said! Really? The 3.14 of it: one-two, then [laughs] no more."
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One turn of each dialect: messages for a text cut into pieces, and what counts as its end marker."""
+
+    turn: Callable[[str, list[str]], list[dict[str, Any]]]
+    is_end: Callable[[dict[str, Any]], bool]
+    audio: Callable[[Any], bool]
+    query: dict[str, str]
+    has_end: bool = True
+
+
+def _elevenlabs(context: str, pieces: list[str]) -> list[dict[str, Any]]:
+    return [
+        {"text": " ", "context_id": context},
+        *({"text": piece, "context_id": context} for piece in pieces),
+        {"context_id": context, "flush": True},
+        {"context_id": context, "close_context": True},
+    ]
+
+
+def _cartesia(context: str, pieces: list[str]) -> list[dict[str, Any]]:
+    output = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 24000}
+    sent = [
+        {"context_id": context, "transcript": piece, "continue": True, "voice": {"id": "alto"}, "output_format": output}
+        for piece in pieces
+    ]
+    return [*sent, {"context_id": context, "transcript": "", "continue": False, "output_format": output}]
+
+
+def _deepgram(context: str, pieces: list[str]) -> list[dict[str, Any]]:
+    return [*({"type": "Speak", "text": piece} for piece in pieces), {"type": "Flush"}]
+
+
+def _livekit(context: str, pieces: list[str]) -> list[dict[str, Any]]:
+    return [*({"type": "input_transcript", "transcript": piece} for piece in pieces), {"type": "session.flush"}]
+
+
+def _realtime(context: str, pieces: list[str]) -> list[dict[str, Any]]:
+    part = [{"type": "input_text", "text": piece} for piece in pieces]
+    return [
+        {"type": "conversation.item.create", "item": {"type": "message", "role": "user", "content": part}},
+        {"type": "response.create", "response": {}},
+    ]
+
+
+def _jambonz(context: str, pieces: list[str]) -> list[dict[str, Any]]:
+    return [*({"type": "stream", "text": piece} for piece in pieces), {"type": "flush"}]
+
+
+def _stream(context: str, pieces: list[str]) -> list[dict[str, Any]]:
+    return [{"text": " "}, *({"text": piece} for piece in pieces), {"text": ""}]
+
+
+def _kind(*kinds: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda frame: frame.get("type") in kinds
+
+
+def _is_binary(message: Any) -> bool:
+    return isinstance(message, bytes)
+
+
+def _has(key: str) -> Callable[[Any], bool]:
+    return lambda message: isinstance(message, dict) and bool(message.get(key))
+
+
+SCRIPTS: dict[str, Script] = {
+    "elevenlabs stream": Script(
+        _stream, lambda frame: frame.get("isFinal") is True, _has("audio"), {"output_format": "pcm_24000"}
+    ),
+    "elevenlabs multi": Script(
+        _elevenlabs, lambda frame: frame.get("isFinal") is True, _has("audio"), {"output_format": "pcm_24000"}
+    ),
+    "cartesia": Script(_cartesia, _kind("done"), _has("data"), {}),
+    "deepgram": Script(_deepgram, _kind("Flushed"), _is_binary, {}),
+    "deepgram flux": Script(_deepgram, _kind("SpeechMetadata", "SpeechInterrupted"), _is_binary, {}),
+    "livekit": Script(_livekit, _kind("done"), _has("audio"), {}),
+    "openai realtime": Script(_realtime, _kind("response.done"), _has("delta"), {}),
+    "jambonz": Script(_jambonz, lambda frame: False, _is_binary, {}, has_end=False),
+}
+
+
+def start(entry: DialectEntry) -> VendorTalk:
+    return VendorTalk(entry.name, SCRIPTS[entry.name].query)
+
+
+def ends(talk: VendorTalk) -> int:
+    script = SCRIPTS[talk.name]
+    return sum(1 for frame in talk.got if isinstance(frame, dict) and script.is_end(frame))
+
+
+def test_every_vendor_has_a_script_here() -> None:
+    assert {entry.name for entry in VENDORS} == set(SCRIPTS)
+
+
+def test_names_and_paths_are_unique() -> None:
+    names = Counter(entry.name for entry in DIALECTS)
+    paths = Counter(path for entry in DIALECTS for path in entry.paths)
+    assert max(names.values()) == max(paths.values()) == 1
+
+
+# ---- end markers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("entry", VENDORS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("pieces", [["Hello there."], [], [""], [" "], ["...", "\n"], ["[laughs]"]])
+def test_a_turn_has_exactly_one_end_marker_behind_its_last_audio(entry: DialectEntry, pieces: list[str]) -> None:
+    talk, script = start(entry), SCRIPTS[entry.name]
+    talk.send(*script.turn("a", pieces))
+    talk.wait(3.0)
+    assert ends(talk) == (1 if script.has_end else 0)
+    if script.has_end:
+        place = next(i for i, message in enumerate(talk.got) if isinstance(message, dict) and script.is_end(message))
+        assert not any(script.audio(message) for message in talk.got[place + 1 :])
+
+
+@pytest.mark.parametrize("entry", [e for e in VENDORS if e.name != "elevenlabs stream"], ids=lambda entry: entry.name)
+def test_a_second_turn_on_the_same_connection_sounds_like_the_first(entry: DialectEntry) -> None:
+    talk, script = start(entry), SCRIPTS[entry.name]
+    talk.send(*script.turn("a", ["Hello there."]))
+    first = sum(event.sample_count for event in talk.said if isinstance(event, Audio))
+    talk.wait(70.0)
+    talk.send(*script.turn("b", ["Hello there."]))
+    assert sum(event.sample_count for event in talk.said if isinstance(event, Audio)) == 2 * first
+    assert ends(talk) == (2 if script.has_end else 0)
+
+
+@pytest.mark.parametrize("entry", VENDORS, ids=lambda entry: entry.name)
+def test_a_failure_of_the_engine_is_an_error_and_an_end(entry: DialectEntry) -> None:
+    talk, script = start(entry), SCRIPTS[entry.name]
+    talk.is_engine_held = True
+    talk.send(*script.turn("a", ["Hello there."]))
+    before = len(talk.got)
+    for utterance in [event.utterance for event in talk.opened]:
+        talk._note(talk.talk.session.speech_failed(utterance, ClientError(ErrorCode.ENGINE_FAILED, "it broke")))
+    talk.pump()
+    assert "it broke" in json.dumps([m for m in talk.got[before:] if isinstance(m, dict)])
+    assert ends(talk) == (1 if script.has_end else 0)
+
+
+# ---- text --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("entry", VENDORS, ids=lambda entry: entry.name)
+@given(cuts=st.lists(st.integers(0, len(SPEC_TEXT)), max_size=12))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_how_a_text_is_cut_into_messages_changes_nothing(entry: DialectEntry, cuts: list[int]) -> None:
+    edges = [0, *sorted(cuts), len(SPEC_TEXT)]
+    pieces = [SPEC_TEXT[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [piece for piece in pieces if piece]
+    assert received(entry, pieces) == received(entry, [SPEC_TEXT])
+
+
+def received(entry: DialectEntry, pieces: list[str]) -> str:
+    """The text that reaches the session."""
+    server, script = facts(), SCRIPTS[entry.name]
+    dialect = entry.make(Handshake("/", {"voice_id": "alto"}, script.query, {}, ()), server)
+    text = ""
+    for message in script.turn("a", pieces):
+        for event in dialect.receive(json.dumps(message)):
+            text += event.text if isinstance(event, TextFragment) else ""
+    return text
+
+
+# ---- errors ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("entry", DIALECTS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("code", ErrorCode)
+def test_every_error_code_has_a_wire_form(entry: DialectEntry, code: ErrorCode) -> None:
+    query = SCRIPTS[entry.name].query if entry.name in SCRIPTS else {}
+    dialect = entry.make(Handshake("/", {"voice_id": "alto"}, query, {}, ()), facts())
+    messages = dialect.send(Failed(code, "a sentence with the value"))
+    assert len(messages) == 1
+    assert "a sentence with the value" in str(messages[0])
+
+
+HTTP: dict[str, tuple[ReadOrder, Any, str]] = {
+    "openai": (openai_speech.read_order, openai_speech.error_body, "/v1/audio/speech"),
+    "elevenlabs": (elevenlabs_http.read_order, elevenlabs_http.error_body, "/v1/text-to-speech/alto/stream"),
+    "elevenlabs timestamps": (
+        elevenlabs_http.read_order,
+        elevenlabs_http.error_body,
+        "/v1/text-to-speech/alto/stream/with-timestamps",
+    ),
+    "cartesia bytes": (cartesia_http.read_order, cartesia_http.error_body, "/tts/bytes"),
+    "cartesia sse": (cartesia_http.read_order, cartesia_http.error_body, "/tts/sse"),
+    "deepgram": (deepgram_http.read_order, deepgram_http.error_body, "/v1/speak"),
+}
+
+
+def http_dialect(name: str) -> HttpSpeechDialect:
+    read, error_body, path = HTTP[name]
+    return HttpSpeechDialect(Handshake(path, {"voice_id": "alto"}, {}, {}, ()), facts(), read, error_body)
+
+
+@pytest.mark.parametrize("name", HTTP)
+@pytest.mark.parametrize("code", ErrorCode)
+def test_every_error_code_has_a_status_and_a_body_over_http(name: str, code: ErrorCode) -> None:
+    dialect = http_dialect(name)
+    (body,) = dialect.send(Failed(code, "a sentence with the value", retry_after_s=2.0))
+    assert dialect.head is not None
+    assert dialect.head.status == STATUS[code] >= 400
+    assert ("retry-after", "2") in dialect.head.headers
+    assert "a sentence with the value" in json.dumps(json.loads(body))
+    assert dialect.is_over
+    assert dialect.send(Done("speech", "complete", 0, 24000, 0, UtteranceMetrics(0, None, 0, 0))) == []
+
+
+@pytest.mark.parametrize("name", HTTP)
+def test_an_error_behind_the_first_sound_is_told_or_cuts_the_answer_off(name: str) -> None:
+    dialect = http_dialect(name)
+    dialect.receive(json.dumps({"input": "Hi.", "text": "Hi.", "transcript": "Hi.", "response_format": "pcm"}))
+    for number in range(40):  # enough for any container to give something
+        dialect.send(Audio("speech", 0, number * 2400, 2400, b"\0\1" * 2400, 24000))
+    assert dialect.head is not None
+    assert dialect.head.status == 200
+    told = dialect.send(Failed(ErrorCode.ENGINE_FAILED, "it broke", "speech"))
+    assert dialect.is_over
+    assert bool(told) != dialect.is_cut_off
+
+
+# ---- any bytes ---------------------------------------------------------------------------------------------------------
+
+KEYS = st.sampled_from(
+    ["type", "text", "context_id", "contextId", "flush", "close_context", "close_socket", "voice_settings", "transcript", "continue", "cancel", "voice", "output_format", "container", "encoding", "sample_rate", "generation_config", "speed", "volume", "emotion", "max_buffer_delay_ms", "session", "item", "response", "content", "input", "id", "role", "audio", "output", "format", "rate", "item_id", "audio_end_ms", "playback_offset", "value", "extra", "seed", "language", "stream_format", "response_format", "model", "model_id", "instructions", "pronunciation_dictionary_locators"]
+)
+KINDS = st.sampled_from(
+    ["Speak", "Flush", "Clear", "Close", "Interrupt", "Configure", "KeepAlive", "stream", "flush", "stop", "session.create", "input_transcript", "session.flush", "session.update", "conversation.item.create", "conversation.item.truncate", "conversation.item.delete", "response.create", "response.cancel", "input_audio_buffer.append"]
+)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**400), 10**400)
+    | st.floats()
+    | st.sampled_from(["", " ", "a", "Hello. ", "raw", "pcm_s16le", "\ud83d", "alto", "1e999", "24000"])
+    | st.text(max_size=8)
+)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=12
+)
+OBJECTS = st.dictionaries(KEYS, VALUES, max_size=8)
+TYPED = st.builds(lambda fields, kind: {**fields, "type": kind}, OBJECTS, KINDS)
+MESSAGES = (
+    (OBJECTS | TYPED).map(json.dumps)
+    | VALUES.map(json.dumps)
+    | st.text(max_size=60)
+    | st.binary(max_size=60)
+    | st.sampled_from(["[" * 100_000, "{" * 5000, "1" * 5000, '"\\ud83d"', "x" * 300_000, b"\xff\xfe", b""])
+)
+
+
+@pytest.mark.parametrize("entry", DIALECTS, ids=lambda entry: entry.name)
+@given(messages=st.lists(MESSAGES, min_size=1, max_size=6))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+def test_any_bytes_give_events_or_a_client_error(entry: DialectEntry, messages: list[str | bytes]) -> None:
+    """Through a whole session: what is not an error has to be something that a session can handle."""
+    if entry.name == "native":
+        dialect = entry.make(Handshake("/", {}, {}, {}, ()), facts())
+        for message in messages:
+            try:
+                dialect.receive(message)
+            except ClientError as error:
+                assert error.message
+        return
+    talk = start(entry)
+    talk.send(*(message for message in messages))
+    talk.wait(1.0)
+
+
+@pytest.mark.parametrize("name", HTTP)
+@given(message=MESSAGES)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+def test_any_body_gives_events_or_a_client_error(name: str, message: str | bytes) -> None:
+    dialect = http_dialect(name)
+    try:
+        events = dialect.receive(message)
+    except ClientError as error:
+        assert error.message
+    else:
+        assert any(isinstance(event, TextFragment) for event in events)
+
+
+QUERIES = st.dictionaries(
+    st.sampled_from(
+        ["model", "model_id", "output_format", "encoding", "sample_rate", "speed", "container", "seed", "sampleRate", "voice", "language", "auto_mode", "sync_alignment", "language_code"]
+    ),
+    st.sampled_from(["", "true", "linear16", "24000", "-1", "1e400", "nan", "²", "pcm_²", "mp3_44100_128", "alto", "x"])
+    | st.text(max_size=12),
+    max_size=6,
+)
+
+
+@pytest.mark.parametrize("entry", DIALECTS, ids=lambda entry: entry.name)
+@given(query=QUERIES, voice=st.text(max_size=20))
+@settings(max_examples=80, deadline=None)
+def test_any_url_gives_a_dialect_or_a_refusal_before_the_upgrade(
+    entry: DialectEntry, query: dict[str, str], voice: str
+) -> None:
+    try:
+        entry.make(Handshake("/", {"voice_id": voice}, query, {}, ()), facts()).begin()
+    except ClientError as error:
+        assert getattr(error, "status", None) in (400, 404)
+
+
+def test_containers_are_all_reachable_over_http() -> None:
+    reachable = {container for container in openai_speech.FORMATS.values() if container is not None}
+    assert reachable == set(CONTAINERS)

@@ -1,0 +1,115 @@
+"""OpenAI's `/v1/realtime`, text in and audio out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.fakes.talk import SAMPLES_PER_WORD
+from tests.fakes.vendor_talk import VendorTalk, joined
+
+WORD_BYTES = SAMPLES_PER_WORD * 2
+
+
+def realtime(*, is_engine_held: bool = False) -> VendorTalk:
+    return VendorTalk("openai realtime", {"model": "gpt-realtime"}, is_engine_held=is_engine_held)
+
+
+def item(text: str, role: str = "user") -> dict[str, Any]:
+    part = "output_text" if role == "assistant" else "input_text"
+    message = {"type": "message", "role": role, "content": [{"type": part, "text": text}]}
+    return {"type": "conversation.item.create", "item": message}
+
+
+def create(**response: Any) -> dict[str, Any]:
+    return {"type": "response.create", "response": response}
+
+
+def test_a_whole_conversation() -> None:
+    talk = realtime()
+    update = {"type": "session.update", "session": {"type": "realtime", "audio": {"output": {"voice": "bass"}}}}
+    talk.send(update, item("Hello dear friend."), create())
+    assert talk.kinds() == [
+        "session.created",
+        "session.updated",
+        "conversation.item.added",
+        "conversation.item.done",
+        "response.created",
+        "response.output_item.added",
+        "response.content_part.added",
+        "response.output_audio_transcript.delta",
+        "response.output_audio.delta",
+        "response.output_audio.done",
+        "response.output_audio_transcript.done",
+        "response.content_part.done",
+        "response.output_item.done",
+        "response.done",
+    ]
+    assert len({frame["event_id"] for frame in talk.got}) == len(talk.got)
+    assert talk.got[-1]["response"]["status"] == "completed"
+    assert len(joined(talk.frames(type="response.output_audio.delta"), "delta")) == 3 * WORD_BYTES
+    deltas = "".join(frame["delta"] for frame in talk.frames(type="response.output_audio_transcript.delta"))
+    assert deltas == "Hello dear friend."
+    assert talk.opened[0].options.voice == "bass"
+
+
+def test_a_response_speaks_its_input_before_its_instructions_before_the_conversation() -> None:
+    talk = realtime()
+    talk.send(item("Conversation."), create(instructions="Instructions."))
+    given = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Input."}]}]
+    talk.send(create(instructions="Instructions.", input=given, conversation="none"), create())
+    spoken = [frame["transcript"] for frame in talk.frames(type="response.output_audio_transcript.done")]
+    assert spoken == ["Instructions.", "Input.", "Conversation."]
+
+
+def test_what_was_spoken_is_not_spoken_again() -> None:
+    talk = realtime()
+    talk.send(item("Hello."), create(), item("Bye."), create())
+    spoken = [frame["transcript"] for frame in talk.frames(type="response.output_audio_transcript.done")]
+    assert spoken == ["Hello.", "Bye."]
+
+
+def test_a_cancelled_response_is_done_and_nothing_follows() -> None:
+    talk = realtime(is_engine_held=True)
+    talk.send(item("A long story."), create())
+    got = talk.send({"type": "response.cancel"})
+    assert got[-1]["type"] == "response.done"
+    assert got[-1]["response"]["status"] == "cancelled"
+    assert talk.speak() == []
+
+
+def test_cancel_with_nothing_spoken_and_a_second_response_are_refused_with_their_codes() -> None:
+    talk = realtime(is_engine_held=True)
+    (refusal,) = talk.send({"type": "response.cancel"})
+    assert refusal["error"]["code"] == "response_cancel_not_active"
+    talk.send(item("A long story."), create())
+    (refusal,) = talk.send(create())
+    assert refusal["error"]["code"] == "conversation_already_has_active_response"
+
+
+def test_a_truncation_is_answered_and_cuts_what_the_context_keeps() -> None:
+    talk = realtime()
+    talk.send(item("One two three."), create())
+    item_id = talk.frames(type="response.output_item.done")[0]["item"]["id"]
+    message = {"type": "conversation.item.truncate", "item_id": item_id, "content_index": 0, "audio_end_ms": 500}
+    (answer,) = talk.send(message)
+    assert (answer["type"], answer["audio_end_ms"]) == ("conversation.item.truncated", 500)
+
+
+def test_audio_input_is_an_error_that_does_not_end_the_session() -> None:
+    talk = realtime()
+    (error,) = talk.send({"type": "input_audio_buffer.append", "audio": "AAAA"})
+    assert error["type"] == "error"
+    talk.send(item("Hello."), create())
+    assert talk.got[-1]["type"] == "response.done"
+
+
+def test_a_response_with_nothing_to_say_is_done() -> None:
+    talk = realtime()
+    talk.send(create())
+    assert talk.got[-1]["response"]["status"] == "completed"
+
+
+def test_g711_at_8_khz() -> None:
+    talk = realtime()
+    talk.send(item("Hello."), create(audio={"output": {"format": {"type": "audio/pcmu"}}}))
+    assert len(joined(talk.frames(type="response.output_audio.delta"), "delta")) == 4000
