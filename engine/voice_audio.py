@@ -74,7 +74,7 @@ def _decode(data: bytes, max_s: float) -> tuple[NDArray[np.float32], int]:
             if file.channels > MAX_CHANNELS:
                 raise VoiceRejectedError(f"the recording has {file.channels} channels, at most {MAX_CHANNELS}")
             limit = ceil(max_s * file.samplerate)
-            samples = file.read(limit + 1, dtype="float32", always_2d=True)
+            samples = np.asarray(file.read(limit + 1, dtype="float32", always_2d=True), dtype=np.float32)
             rate_hz = int(file.samplerate)
     except (soundfile.LibsndfileError, RuntimeError, ValueError, EOFError) as error:
         raise VoiceRejectedError("the file is not audio that can be read; send WAV, FLAC, MP3 or OGG") from error

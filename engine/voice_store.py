@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,7 @@ MAX_CACHED_REFERENCES = 256
 LEFTOVER_AGE_S = 3600.0
 """What an interrupted write left is swept after that long: by then no other process is still writing it."""
 
+Result = TypeVar("Result")
 Codes = NDArray[np.int16]
 Encode = Callable[[NDArray[np.float32]], Codes]
 """Mono samples float32 [S] at the codec's rate -> codes int16 [T, K]; may take seconds."""
@@ -172,31 +174,14 @@ class VoiceLibrary:
         self._codec_key = codec_key
         self._max_recording_s = max_recording_s
         self._lock = threading.Lock()
-        self._encoding: dict[str, Future[Codes]] = {}
+        self._running: dict[str, Future[Any]] = {}
         self._references: OrderedDict[str, Reference] = OrderedDict()
 
     def add(self, upload: VoiceUpload) -> Voice:
         """Examine, encode and store. The same upload again answers the stored voice. Raises VoiceRejectedError."""
         _check(upload)
         voice_id = _voice_id(upload)
-        known = self._store.get(voice_id)
-        if known is not None:
-            return known
-        recording = self._read(upload.recording)
-        codes = self._encode_once(voice_id, recording)
-        voice = Voice(
-            id=voice_id,
-            name=upload.name.strip(),
-            owner=upload.owner,
-            consent=upload.consent.strip(),
-            transcript=(upload.transcript or "").strip() or None,
-            language=upload.language,
-            duration_s=recording.duration_s,
-            remarks=recording.remarks,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
-        self._store.put(voice, upload.recording, self._codec_key, codes)
-        return self._store.get(voice_id) or voice
+        return self._once(f"add {voice_id}", lambda: self._store.get(voice_id) or self._add(voice_id, upload))
 
     def of(self, owner: str | None) -> tuple[Voice, ...]:
         """The voices that this key may use: its own, then the shared ones."""
@@ -235,12 +220,32 @@ class VoiceLibrary:
             if cached is not None:
                 self._references.move_to_end(voice_id)
                 return cached
+        return self._once(f"reference {voice_id}", lambda: self._load(voice_id))
+
+    def _add(self, voice_id: str, upload: VoiceUpload) -> Voice:
+        recording = self._read(upload.recording)
+        codes = self._encode(recording.samples)
+        voice = Voice(
+            id=voice_id,
+            name=upload.name.strip(),
+            owner=upload.owner,
+            consent=upload.consent.strip(),
+            transcript=(upload.transcript or "").strip() or None,
+            language=upload.language,
+            duration_s=recording.duration_s,
+            remarks=recording.remarks,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        self._store.put(voice, upload.recording, self._codec_key, codes)
+        return self._store.get(voice_id) or voice
+
+    def _load(self, voice_id: str) -> Reference | None:
         voice = self._store.get(voice_id)
         if voice is None:
             return None
         codes = self._store.codes(voice_id, self._codec_key)
         if codes is None:
-            codes = self._encode_once(voice_id, self._read(self._store.recording(voice_id)))
+            codes = self._encode(self._read(self._store.recording(voice_id)).samples)
             self._store.put_codes(voice_id, self._codec_key, codes)
         reference = Reference(codes, voice.transcript)
         with self._lock:
@@ -254,21 +259,21 @@ class VoiceLibrary:
     def _read(self, data: bytes) -> Recording:
         return read_recording(data, self._rate_hz, MIN_RECORDING_S, self._max_recording_s)
 
-    def _encode_once(self, voice_id: str, recording: Recording) -> Codes:
-        """Callers that want the same voice at the same time wait for one encoding."""
+    def _once(self, what: str, work: Callable[[], Result]) -> Result:
+        """Callers that want the same at the same time wait for one that does it, and share its answer or its error."""
         with self._lock:
-            running = self._encoding.get(voice_id)
-            future: Future[Codes] = running or Future()
+            running = self._running.get(what)
+            future: Future[Result] = running or Future()
             if running is None:
-                self._encoding[voice_id] = future
+                self._running[what] = future
         if running is None:
             try:
-                future.set_result(self._encode(recording.samples))
+                future.set_result(work())
             except BaseException as error:
                 future.set_exception(error)
             finally:
                 with self._lock:
-                    del self._encoding[voice_id]
+                    del self._running[what]
         return future.result()
 
 

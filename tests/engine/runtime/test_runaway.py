@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch")  # engine.runtime is only ever loaded with it
-from engine.runtime.runaway import RunawayGuard, RunawayLimits  # noqa: E402
+from engine.runtime.runaway import RunawayGuard, RunawayLimits
 
 LIMITS = RunawayLimits(max_silence_s=0.2, max_repeat_s=0.2, silence_level=0.01)
 

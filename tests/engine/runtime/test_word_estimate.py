@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("torch")  # engine.runtime is only ever loaded with it
-from engine.runtime.word_estimate import WordEstimator, total_weight, word_weights  # noqa: E402
-from engine.speech import Segment, Span  # noqa: E402
+from engine.runtime.word_estimate import WordEstimator, total_weight, word_weights
+from engine.speech import Segment, Span
 
 
 def segment(text: str) -> Segment:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 pytest.importorskip("torch")
-from engine.errors import ModelLoadError  # noqa: E402
-from engine.models.higgs.config import BackboneGeometry, CodecGeometry, HiggsSettings, read_geometry  # noqa: E402
-from engine.models.higgs.model import memory_plan  # noqa: E402
-from engine.models.higgs.weights import part_bytes  # noqa: E402
+from engine.errors import ModelLoadError
+from engine.models.higgs.config import BackboneGeometry, CodecGeometry, HiggsSettings, read_geometry
+from engine.models.higgs.model import memory_plan
+from engine.models.higgs.weights import part_bytes
 
 PUBLIC: dict[str, Any] = {
     "architectures": ["HiggsMultimodalQwen3ForConditionalGeneration"],
@@ -20,8 +20,8 @@ PUBLIC: dict[str, Any] = {
     "audio_token_id": -100,
     "text_config": {
         "model_type": "qwen3", "hidden_size": 2560, "intermediate_size": 9728, "num_hidden_layers": 36,
-        "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936, "rms_norm_eps": 1e-6,
-        "hidden_act": "silu", "attention_bias": False, "tie_word_embeddings": True, "max_position_embeddings": 32768,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936,
+        "rms_norm_eps": 1e-6, "hidden_act": "silu", "attention_bias": False, "tie_word_embeddings": True, "max_position_embeddings": 32768,
         "rope_parameters": {"rope_type": "default", "rope_theta": 1000000},
     },
     "audio_encoder_config": {

@@ -432,13 +432,13 @@ def cloned(model: HiggsModel, seconds: float, transcript: str | None = None) -> 
 
 def test_a_cloned_voice_leads_the_context_with_its_rows(tiny_folder: Path, tmp_path: Path, qwen3: Any) -> None:
     witness = KvWitness(load(tiny_folder, voices=tmp_path))
-    voice = cloned(witness.model, 2.0, "Hello there.")
+    voice = cloned(witness.model, 3.0, "Hello there.")
     assert witness.info.can_clone
     assert voice in [known.id for known in witness.info.voices]
     driver = SyncDriver(witness)
     driver.speak(request(voice=voice), *segments(*TEXTS[:2]))
     assert witness.check(qwen3) > 20
-    rows = [unit for unit in next(iter(witness.blocks.values())).context if len(unit) > 1][:57]
+    rows = [unit for unit in next(iter(witness.blocks.values())).context if len(unit) > 1][: 75 + 7]
     pattern = witness.model._pattern
     reference = witness.model.voices.reference(voice)
     assert torch.equal(pattern.staggered(torch.from_numpy(reference.codes.astype(np.int64))), torch.tensor(rows))
@@ -448,7 +448,7 @@ def test_lanes_of_one_voice_share_its_pages_and_other_voices_do_not(
     tiny_folder: Path, tmp_path: Path, qwen3: Any
 ) -> None:
     witness = KvWitness(load(tiny_folder, voices=tmp_path))
-    voices = [cloned(witness.model, 2.0), cloned(witness.model, 2.0, "Same length, other transcript.")]
+    voices = [cloned(witness.model, 3.0), cloned(witness.model, 3.0, "Same length, other transcript.")]
     driver = SyncDriver(witness)
     utterances = []
     for number, voice in enumerate((voices[0], voices[0], voices[1])):
@@ -468,7 +468,7 @@ def test_a_prompts_key_names_codes_and_transcript(tiny_folder: Path, tmp_path: P
     model = load(tiny_folder, voices=tmp_path)
     keys = [
         model.prepare_prompt(request(voice=cloned(model, seconds, transcript))).key
-        for seconds, transcript in ((2.0, None), (2.0, "One."), (2.2, "One."), (2.0, "One."))
+        for seconds, transcript in ((3.0, None), (3.0, "One."), (3.2, "One."), (3.0, "One."))
     ]
     assert len(set(keys)) == 3
     assert keys[1] == keys[3]
@@ -476,7 +476,7 @@ def test_a_prompts_key_names_codes_and_transcript(tiny_folder: Path, tmp_path: P
 
 def test_a_deleted_voice_is_not_found_any_more(tiny_folder: Path, tmp_path: Path) -> None:
     model = load(tiny_folder, voices=tmp_path)
-    voice = cloned(model, 2.0)
+    voice = cloned(model, 3.0)
     assert model.voices is not None
     model.prepare_prompt(request(voice=voice))
     model.voices.delete(voice, None)

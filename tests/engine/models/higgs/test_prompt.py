@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import importlib.util
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("torch")
-from engine.errors import ModelLoadError  # noqa: E402
-from engine.models.higgs.prompt import TAGS, PromptTokenizer, PromptWriter  # noqa: E402
-from engine.models.higgs.tiny_checkpoint import add_special_tokens, byte_level, special_tokens  # noqa: E402
-from engine.speech import Control, Pronunciation, Segment, Span, SpeechRequest  # noqa: E402
+from engine.errors import ModelLoadError
+from engine.models.higgs.prompt import TAGS, PromptTokenizer, PromptWriter
+from engine.models.higgs.tiny_checkpoint import add_special_tokens, byte_level, special_tokens
+from engine.speech import Control, Pronunciation, Segment, Span, SpeechRequest
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +97,8 @@ def test_state_tags_lead_and_inline_tags_stand_where_they_were(
 ) -> None:
     assert written(
         writer, tokenizer, "One two three",
-        control("prosody:pause", 4), control("prosody:pitch_low", 0), control("emotion:fear", 0), control("style:singing", 8),
+        control("prosody:pause", 4), control("prosody:pitch_low", 0), control("emotion:fear", 0),
+        control("style:singing", 8),
     ) == ["<|text|>", "<|emotion:fear|>", "<|prosody:pitch_low|>", "One ", "<|prosody:pause|>", "two ",
           "<|style:singing|>", "three", "<|audio|>"]  # fmt: skip
 
@@ -271,7 +273,7 @@ def merges_of(ranks: dict[bytes, int]) -> list[tuple[bytes, bytes]]:
             continue
         parts = [bytes([byte]) for byte in token]
         while len(parts) > 2:
-            candidates = [(ranks.get(a + b, rank), i) for i, (a, b) in enumerate(zip(parts, parts[1:], strict=False))]
+            candidates = [(ranks.get(a + b, rank), i) for i, (a, b) in enumerate(pairwise(parts))]
             _, i = min(candidates)
             parts[i : i + 2] = [parts[i] + parts[i + 1]]
         merges.append((parts[0], parts[1]))
