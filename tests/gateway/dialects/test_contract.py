@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,11 +18,11 @@ from gateway.audio.containers import CONTAINERS
 from gateway.dialects import DIALECTS, DialectEntry, cartesia_http, deepgram_http, elevenlabs_http, openai_speech
 from gateway.dialects.base import Handshake
 from gateway.dialects.http_speech import STATUS, HttpSpeechDialect, ReadOrder
-from gateway.errors import ClientError, ErrorCode
+from gateway.errors import ClientError, ErrorCode, HandshakeError
 from gateway.events import Audio, Done, Failed, TextFragment, UtteranceMetrics
 from tests.fakes.vendor_talk import VENDORS, VendorTalk, facts
 
-# ---- how each vendor's client says the same things ---------------------------------------------------------------------
+# ---- how each vendor's client says the same things ------------------------------------------------------------------
 
 SPEC_TEXT = "It costs $5, he said! Really? The 3.14 of it: one-two, then [laughs] no more."
 
@@ -125,7 +127,7 @@ def test_names_and_paths_are_unique() -> None:
     assert max(names.values()) == max(paths.values()) == 1
 
 
-# ---- end markers -------------------------------------------------------------------------------------------------------
+# ---- end markers ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("entry", VENDORS, ids=lambda entry: entry.name)
@@ -164,7 +166,7 @@ def test_a_failure_of_the_engine_is_an_error_and_an_end(entry: DialectEntry) -> 
     assert ends(talk) == (1 if script.has_end else 0)
 
 
-# ---- text --------------------------------------------------------------------------------------------------------------
+# ---- text -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("entry", VENDORS, ids=lambda entry: entry.name)
@@ -172,7 +174,7 @@ def test_a_failure_of_the_engine_is_an_error_and_an_end(entry: DialectEntry) -> 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_how_a_text_is_cut_into_messages_changes_nothing(entry: DialectEntry, cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), len(SPEC_TEXT)]
-    pieces = [SPEC_TEXT[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [SPEC_TEXT[a:b] for a, b in pairwise(edges)]
     pieces = [piece for piece in pieces if piece]
     assert received(entry, pieces) == received(entry, [SPEC_TEXT])
 
@@ -188,7 +190,7 @@ def received(entry: DialectEntry, pieces: list[str]) -> str:
     return text
 
 
-# ---- errors ------------------------------------------------------------------------------------------------------------
+# ---- errors ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("entry", DIALECTS, ids=lambda entry: entry.name)
@@ -246,13 +248,32 @@ def test_an_error_behind_the_first_sound_is_told_or_cuts_the_answer_off(name: st
     assert bool(told) != dialect.is_cut_off
 
 
-# ---- any bytes ---------------------------------------------------------------------------------------------------------
+# ---- any bytes ------------------------------------------------------------------------------------------------------
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
 
 KEYS = st.sampled_from(
-    ["type", "text", "context_id", "contextId", "flush", "close_context", "close_socket", "voice_settings", "transcript", "continue", "cancel", "voice", "output_format", "container", "encoding", "sample_rate", "generation_config", "speed", "volume", "emotion", "max_buffer_delay_ms", "session", "item", "response", "content", "input", "id", "role", "audio", "output", "format", "rate", "item_id", "audio_end_ms", "playback_offset", "value", "extra", "seed", "language", "stream_format", "response_format", "model", "model_id", "instructions", "pronunciation_dictionary_locators"]
+    words(
+        """
+        type text context_id contextId flush close_context close_socket voice_settings transcript continue
+        cancel voice output_format container encoding sample_rate generation_config speed volume emotion
+        max_buffer_delay_ms session item response content input id role audio output format rate item_id
+        audio_end_ms playback_offset value extra seed language stream_format response_format model model_id
+        instructions pronunciation_dictionary_locators
+        """
+    )
 )
 KINDS = st.sampled_from(
-    ["Speak", "Flush", "Clear", "Close", "Interrupt", "Configure", "KeepAlive", "stream", "flush", "stop", "session.create", "input_transcript", "session.flush", "session.update", "conversation.item.create", "conversation.item.truncate", "conversation.item.delete", "response.create", "response.cancel", "input_audio_buffer.append"]
+    words(
+        """
+        Speak Flush Clear Close Interrupt Configure KeepAlive stream flush stop session.create
+        input_transcript session.flush session.update conversation.item.create conversation.item.truncate
+        conversation.item.delete response.create response.cancel input_audio_buffer.append
+        """
+    )
 )
 SCALARS = (
     st.none()
@@ -284,10 +305,8 @@ def test_any_bytes_give_events_or_a_client_error(entry: DialectEntry, messages: 
     if entry.name == "native":
         dialect = entry.make(Handshake("/", {}, {}, {}, ()), facts())
         for message in messages:
-            try:
+            with suppress(ClientError):
                 dialect.receive(message)
-            except ClientError as error:
-                assert error.message
         return
     talk = start(entry)
     talk.send(*(message for message in messages))
@@ -301,15 +320,19 @@ def test_any_body_gives_events_or_a_client_error(name: str, message: str | bytes
     dialect = http_dialect(name)
     try:
         events = dialect.receive(message)
-    except ClientError as error:
-        assert error.message
-    else:
-        assert any(isinstance(event, TextFragment) for event in events)
+    except ClientError:
+        return
+    assert any(isinstance(event, TextFragment) for event in events)
 
 
 QUERIES = st.dictionaries(
     st.sampled_from(
-        ["model", "model_id", "output_format", "encoding", "sample_rate", "speed", "container", "seed", "sampleRate", "voice", "language", "auto_mode", "sync_alignment", "language_code"]
+        words(
+            """
+        model model_id output_format encoding sample_rate speed container seed sampleRate voice language
+        auto_mode sync_alignment language_code
+        """
+        )
     ),
     st.sampled_from(["", "true", "linear16", "24000", "-1", "1e400", "nan", "²", "pcm_²", "mp3_44100_128", "alto", "x"])
     | st.text(max_size=12),
@@ -323,10 +346,12 @@ QUERIES = st.dictionaries(
 def test_any_url_gives_a_dialect_or_a_refusal_before_the_upgrade(
     entry: DialectEntry, query: dict[str, str], voice: str
 ) -> None:
+    status = 101
     try:
         entry.make(Handshake("/", {"voice_id": voice}, query, {}, ()), facts()).begin()
-    except ClientError as error:
-        assert getattr(error, "status", None) in (400, 404)
+    except HandshakeError as error:
+        status = error.status
+    assert status in (101, 400, 404)
 
 
 def test_containers_are_all_reachable_over_http() -> None:

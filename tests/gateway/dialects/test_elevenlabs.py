@@ -42,7 +42,7 @@ def characters(talk: VendorTalk, context: str) -> str:
     return "".join("".join(alignment["chars"]) for alignment in aligned)
 
 
-# ---- stream-input ------------------------------------------------------------------------------------------------------
+# ---- stream-input ---------------------------------------------------------------------------------------------------
 
 
 def test_the_sdks_stream_is_spoken_and_closed_with_1000() -> None:
@@ -86,7 +86,7 @@ def test_a_blank_keeps_the_stream_alive_and_does_not_end_it() -> None:
     assert not talk.frames(isFinal=True)
 
 
-# ---- multi-stream-input: turns -----------------------------------------------------------------------------------------
+# ---- multi-stream-input: turns --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("turn", [pipecat_turn, livekit_turn])
@@ -137,7 +137,7 @@ def test_keep_alives_open_nothing_and_end_nothing() -> None:
     assert not talk.frames(isFinal=True)
 
 
-# ---- interruption ------------------------------------------------------------------------------------------------------
+# ---- interruption ---------------------------------------------------------------------------------------------------
 
 
 def test_a_close_right_behind_a_text_is_a_barge_in() -> None:
@@ -183,7 +183,7 @@ def test_close_socket_finishes_what_is_open_and_closes() -> None:
     assert len(talk.frames(isFinal=True)) == 1
 
 
-# ---- alignment ---------------------------------------------------------------------------------------------------------
+# ---- alignment ------------------------------------------------------------------------------------------------------
 
 
 def test_times_count_from_the_context_where_the_client_asks_for_sync_alignment() -> None:
@@ -221,7 +221,7 @@ def test_alignment_is_complete_at_a_space_and_never_overlaps() -> None:
     assert characters(talk, "a") == "It costs $5, he said! Really? "
 
 
-# ---- formats and settings ----------------------------------------------------------------------------------------------
+# ---- formats and settings -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("output_format", "size"), [("ulaw_8000", 4000), ("alaw_8000", 4000), ("pcm_16000", 16000)])
