@@ -31,6 +31,10 @@ _ADDED_MARKS: Final[dict[str, str]] = {
 }
 _SPACED_MARKS: Final = frozenset("—–-+=<>&*/%@×÷±≤≥≠≈")
 """Marks that stand between words; all others belong to the word before."""
+_MAX_CONTROLS: Final = 64
+"""More in one segment than any text needs."""
+_MAX_OPENING_MARKS: Final = 8
+"""Opening quotes and brackets in a row, before any word; more are not kept."""
 _SPACE_IS_CLAUSE: Final = frozenset({"Thai", "Lao", "Khmer", "Myanmar"})
 _PHRASE_SPACE: Final = Ending("clause", "letter", "number")
 _NEEDS_NO_MARK: Final = frozenset(".!?…,;:—–-")
@@ -147,8 +151,14 @@ class Chunker:
             self._gap = (start, end)
 
     def control(self, effect: Effect, span: Span) -> None:
+        """A state that another of its kind replaces before any word is forgotten."""
         self._end = max(self._end, span.end)
-        self._controls.append((len(self._words), effect, span))
+        count = len(self._words)
+        if effect.state is not None:
+            self._controls = [given for given in self._controls if given[0] < count or given[1].state != effect.state]
+        self._controls.append((count, effect, span))
+        if len(self._controls) > _MAX_CONTROLS and not self._is_manual:
+            self._release(count, "forced", is_all=True)
 
     def notice(self, notice: TextNotice) -> None:
         self._ready.append(notice)
@@ -166,7 +176,9 @@ class Chunker:
     @property
     def can_release(self) -> bool:
         """There is something that `release_all` would hand over."""
-        return any(word.is_speakable for word in self._words) or any(_acts(effect) for _, effect, _ in self._controls)
+        return any(word.is_speakable for word in self._words) or any(
+            effect.state is None for _, effect, _ in self._controls
+        )
 
     def settle(self) -> None:
         """Nothing came behind the last mark for so long that nothing will."""
@@ -236,6 +248,12 @@ class Chunker:
                     self._attach(text, starts, ends)
                 return
         elif is_bare and not self._words and text[0] in _SPACED_MARKS:
+            return
+        elif is_bare and self._words and self._can_attach() and not self._words[-1].is_speakable:
+            self._nest(text)
+            self._gap = None
+            if len(self._words[-1].text) < _MAX_OPENING_MARKS:
+                self._attach(text, starts, ends)
             return
         size = len(text)
         if not text.isascii() and script_of(text[0]) in DENSE:
@@ -395,7 +413,7 @@ class Chunker:
 
     def _close_line(self, start: int, end: int, *, mark: str | None = None) -> None:
         """A heading or list item has no full stop of its own: it gets one, so that it does not run into the next."""
-        if not self._words or end == start:
+        if not self._words:
             return
         word = self._words[-1]
         last = word.text[-1]
@@ -439,11 +457,6 @@ class Chunker:
         self._waiting_since_s = self.now_s
         if any(word.is_speakable for word in words):
             self._count += 1
-
-
-def _acts(effect: Effect) -> bool:
-    """It makes a sound or a silence of its own, with no text behind it."""
-    return effect.category == "sfx" or effect.value in ("pause", "long_pause", "break")
 
 
 def _segment(words: list[_Word], controls: list[tuple[int, Effect, Span]], span: Span, boundary: Boundary) -> Segment:

@@ -44,6 +44,7 @@ class LineScanner:
         self._fence_line = ""
         self._is_certainly_code = False
         self._stray_fence: str | None = None
+        self._barred_until = -1
         self._last_push_s = 0.0
 
     # ---- what the owner calls
@@ -181,12 +182,12 @@ class LineScanner:
                 self._block("item")
                 held.clear()
                 self._begin_line("heading")
-            elif first in "`~" and len(held) >= 3:
+            elif self._is_fence():
                 self._begin_fence()
                 self._in_fence_info(char, position)
             else:
                 self._literal(char, position)
-        elif first in "`~" and len(held) >= 3:
+        elif self._is_fence():
             self._begin_fence()
             self._in_fence_info(char, position)
         elif is_spaced and sum(held_char == first for held_char, _ in held) == 1:
@@ -201,7 +202,7 @@ class LineScanner:
             self._literal(char, position)
 
     def _end_of_run(self, first: str, char: str, position: int) -> None:
-        if first in "`~" and len(self._held) >= 3:
+        if self._is_fence() or (self._stray_fence == first and len(self._held) >= 3):
             if self._stray_fence == first:
                 self._stray_fence = None
                 self._rule()
@@ -335,6 +336,11 @@ class LineScanner:
 
     # ---- code fences
 
+    def _is_fence(self) -> bool:
+        """No fence begins in what an unclosed fence gave back: it would only be given back again."""
+        mark, at = self._held[0]
+        return mark in "`~" and len(self._held) >= 3 and at > self._barred_until
+
     def _begin_fence(self) -> None:
         self._fence = (self._held[0][0], len(self._held))
         self._state, self._is_certainly_code, self._fence_line = "fence_info", False, ""
@@ -398,5 +404,6 @@ class LineScanner:
         self._stray_fence = self._fence[0]
         held, self._held = self._held[1:], []
         self._state, self._fence_line, self._line_kind = "start", "", "prose"
+        self._barred_until = held[-1][1] if held else -1
         for char, position in held:
             self.push(char, position)

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from gateway.text.numbers import say_numbers
@@ -57,18 +58,33 @@ class Reading:
     ends: list[int]
 
     def say(self, start: int, end: int, spoken: str) -> None:
-        """`text[start:end]` becomes `spoken`, all of it from the same place."""
-        first = self.starts[start] if start < len(self.starts) else self.ends[-1]
-        last = self.ends[end - 1] if end > start else first
-        self.text = self.text[:start] + spoken + self.text[end:]
-        self.starts[start:end] = [first] * len(spoken)
-        self.ends[start:end] = [last] * len(spoken)
+        """`text[start:end]`, which is not empty, becomes `spoken`, all of it from the same place."""
+        self.rewrite([(start, end, spoken)])
+
+    def rewrite(self, edits: Iterable[tuple[int, int, str]]) -> None:
+        """Several of these at once, ascending and apart from each other."""
+        text: list[str] = []
+        starts: list[int] = []
+        ends: list[int] = []
+        at = 0
+        for start, end, spoken in edits:
+            text += (self.text[at:start], spoken)
+            starts += self.starts[at:start] + [self.starts[start]] * len(spoken)
+            ends += self.ends[at:start] + [self.ends[end - 1]] * len(spoken)
+            at = end
+        if at:
+            text.append(self.text[at:])
+            self.starts, self.ends = starts + self.starts[at:], ends + self.ends[at:]
+            self.text = "".join(text)
 
     def replace(self, pattern: re.Pattern[str], spoken: Callable[[re.Match[str]], str]) -> None:
-        for match in reversed(list(pattern.finditer(self.text))):
-            meant = spoken(match)
-            if meant != match.group():
-                self.say(match.start(), match.end(), meant)
+        self.rewrite(
+            [
+                (match.start(), match.end(), meant)
+                for match in pattern.finditer(self.text)
+                if (meant := spoken(match)) != match.group()
+            ]
+        )
 
     def trim(self) -> None:
         """Single spaces inside, none at the ends."""
@@ -150,14 +166,14 @@ def _compose(reading: Reading) -> None:
         )
         text = reading.text
     if not unicodedata.is_normalized("NFC", text) or any(map(unicodedata.combining, text)):
-        end = len(text)
-        for start in range(len(text) - 1, -1, -1):
-            if start == 0 or not unicodedata.combining(text[start]):
-                cluster = text[start:end]
-                composed = _without_scribble(unicodedata.normalize("NFC", cluster))
-                if composed != cluster:
-                    reading.say(start, end, composed)
-                end = start
+        bases = [index for index, char in enumerate(text) if index == 0 or not unicodedata.combining(char)]
+        edits: list[tuple[int, int, str]] = []
+        for start, end in pairwise([*bases, len(text)]):
+            cluster = text[start:end]
+            composed = _without_scribble(unicodedata.normalize("NFC", cluster))
+            if composed != cluster:
+                edits.append((start, end, composed))
+        reading.rewrite(edits)
 
 
 def _compatible(char: str) -> str:
@@ -345,20 +361,25 @@ def _strip_markup(reading: Reading, *, is_english: bool) -> None:
     if len(reading.text) > 2 and reading.text[0] == "$" == reading.text.rstrip(".,;:!?")[-1:]:
         reading.replace(_DOLLARS, lambda match: "")
     text = reading.text
-    for index in range(len(text) - 1, -1, -1):
-        if text[index] in _MARKUP:
-            spoken = _instead_of(text, index, is_english=is_english)
-            if spoken != text[index]:
-                reading.say(index, index + 1, spoken)
+    reading.rewrite(
+        [
+            (index, index + 1, spoken)
+            for index, char in enumerate(text)
+            if char in _MARKUP and (spoken := _instead_of(text, index, is_english=is_english)) != char
+        ]
+    )
     reading.trim()
 
 
+_LOOK_CHARS: Final = 32
+"""How far a mark's neighbourhood reaches."""
 _MARKUP: Final = frozenset("*_~`\\{}#@|$=")
 
 
 def _instead_of(text: str, index: int, *, is_english: bool) -> str:
     """What the mark `text[index]` becomes."""
-    mark, before, after = text[index], text[:index], text[index + 1 :]
+    mark = text[index]
+    before, after = text[max(0, index - _LOOK_CHARS) : index], text[index + 1 : index + 1 + _LOOK_CHARS]
     is_between_words = before[-1:].isalnum() and after[:1].isalnum()
     is_between_digits = before[-1:].isdigit() and after[:1].isdigit()
     if mark == "*":
@@ -392,11 +413,10 @@ def _read_inner_marks(reading: Reading, *, has_text_normalizer: bool) -> None:
         powers |= {"^2": " squared", "^3": " cubed"}
     reading.replace(_INNER, lambda match: powers.get(match.group(), " to "))
     if not has_text_normalizer:
-        for start, end, words in reversed(say_numbers(reading.text)):
-            reading.say(start, end, _apart(reading.text, start, end, words))
-        for match in reversed(list(_UNREAD.finditer(reading.text))):
-            spoken = _apart(reading.text, match.start(), match.end(), ENGLISH[match.group()])
-            reading.say(match.start(), match.end(), spoken)
+        text = reading.text
+        reading.rewrite((start, end, _apart(text, start, end, words)) for start, end, words in say_numbers(text))
+        text = reading.text
+        reading.replace(_UNREAD, lambda match: _apart(text, match.start(), match.end(), ENGLISH[match.group()]))
 
 
 def _apart(text: str, start: int, end: int, words: str) -> str:

@@ -198,12 +198,16 @@ def _kind(char: str) -> CharKind:
     return "word"
 
 
+_MAX_REMEMBERED: Final = 20_000
+
+
 class _Kinds(dict[str, CharKind]):
-    """Remembers the kind of each code point it has met; 1.1 million at the very most."""
+    """Remembers the kind of the code points it has met, up to a limit."""
 
     def __missing__(self, char: str) -> CharKind:
         kind = _kind(char)
-        self[char] = kind
+        if len(self) < _MAX_REMEMBERED:
+            self[char] = kind
         return kind
 
 

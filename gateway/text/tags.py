@@ -33,6 +33,9 @@ _ENTITY_CHARS: Final = 32
 _CODE_CHARS: Final = 256
 _COMMENT_CHARS: Final = 4096
 _MAX_TICKS: Final = 8
+_LONG_FORMS: Final = frozenset({"comment", "code", "link"})
+"""Where one of these has failed, none begins again: so each character is read twice at most for their sake."""
+_MAX_REPORTS: Final = 100
 
 _STATE_DEFAULTS: Final[dict[str, Effect | None]] = {
     "emotion": Effect("emotion", NEUTRAL),
@@ -44,12 +47,6 @@ _STATE_DEFAULTS: Final[dict[str, Effect | None]] = {
 }
 
 
-def _state_key(effect: Effect) -> str | None:
-    """Which lasting state an effect sets; None for what acts where it stands."""
-    key = effect.category if effect.category in ("emotion", "style") else effect.value.split("_")[0]
-    return key if key in _STATE_DEFAULTS and effect.category != "sfx" else None
-
-
 class TagScanner:
     """Feed it with `push`, and `gap` for line ends; it calls its sink. `now_s` is set by the owner before pushing."""
 
@@ -59,6 +56,7 @@ class TagScanner:
         self.now_s = 0.0
         self._form: _Form | None = None
         self._held: list[tuple[str, int]] = []
+        self._barred_until = -1
         self._held_since_s = 0.0
         self._last_push_s = 0.0
         self._last = " "
@@ -161,7 +159,7 @@ class TagScanner:
             self._hold("entity", char, position)
         elif char == "\x1b":
             self._hold("escape", char, position)
-        elif char == "`":
+        elif char == "`" and position > self._barred_until:
             self._ticks = 1
             self._hold("ticks", char, position)
         elif char == "[":
@@ -173,7 +171,7 @@ class TagScanner:
             if self._open_brackets:
                 self._open_brackets -= 1
                 self._form = "after_bracket"
-        elif is_after_word or (char == "!" and self._last not in " \n]([*_\"“‘'"):
+        elif char == "`" or is_after_word or (char == "!" and self._last not in " \n]([*_\"“‘'"):
             self._text(char, position)
         elif char == "(":
             self._hold("paren", char, position)
@@ -193,15 +191,12 @@ class TagScanner:
 
     def _fail(self) -> None:
         """It was no tag: its first character is text, the rest is read again."""
-        held, self._held, self._form = self._held, [], None
-        (first, position), rest = held[0], held[1:]
-        if first == "[":
-            self._last = first
-            self._sink.character(first, position, position + 1)
-        else:
-            self._text(first, position)
-        for char, at in rest:
-            self._again(char, at)
+        form, held, self._held, self._form = self._form, self._held, [], None
+        if form in _LONG_FORMS:
+            self._barred_until = max(self._barred_until, held[-1][1])
+        self._text(*held[0])
+        for char, position in held[1:]:
+            self._again(char, position)
 
     def _again(self, char: str, position: int) -> None:
         if char == "\n" and not self.is_holding_lines:
@@ -221,19 +216,19 @@ class TagScanner:
 
     def _apply(self, effects: tuple[Effect, ...], span: Span) -> None:
         for effect in effects:
-            key = _state_key(effect)
+            key = effect.state
             if key is not None:
                 self._state[key] = effect
             self._sink.control(effect, span)
 
     def _separate(self, effects: tuple[Effect, ...] | None, span: Span) -> None:
         """Words on both sides of something heard, or not understood, are not one word."""
-        if effects is None or any(_state_key(effect) is None for effect in effects):
-            self._sink.gap("space", span.start, span.end)
+        if effects is None or any(effect.state is None for effect in effects):
+            self._sink.gap("space", span.start, span.start)
             self._last = " "
 
     def _report(self, name: str, span: Span) -> None:
-        if name in self._reported:
+        if name in self._reported or len(self._reported) >= _MAX_REPORTS:
             return
         self._reported.add(name)
         shown = name if len(name) <= 64 else name[:63] + "…"
@@ -247,7 +242,7 @@ class TagScanner:
             self._form = "pipe"
         elif char == "/" or (char.isascii() and char.isalpha()):
             self._form, self._quote = "element", ""
-        elif char in "!?":
+        elif char in "!?" and position > self._barred_until:
             self._form = "comment"
         else:
             self._fail()
@@ -306,12 +301,12 @@ class TagScanner:
         for name in element.unknown:
             self._report(f"<{name}>", span)
         if element.gap is not None:
-            self._sink.gap(element.gap, span.start, span.end)
+            self._sink.gap(element.gap, span.start, span.start)
             self._last = " "
         if element.is_closing:
             self._leave(element.name, span)
             return
-        if element.capture is not None:
+        if element.capture is not None and span.end > self._barred_until:
             self._begin_capture(element, span)
             return
         if element.effects or (not element.is_empty and element.name in ("prosody", "emphasis")):
@@ -322,7 +317,7 @@ class TagScanner:
     def _enter(self, element: Element) -> None:
         undo: list[Effect] = []
         for effect in element.effects:
-            key = _state_key(effect)
+            key = effect.state
             if key is not None:
                 before = self._state.get(key, _STATE_DEFAULTS[key])
                 if before is not None:
@@ -393,8 +388,9 @@ class TagScanner:
 
     def _release_capture(self) -> None:
         held, self._held, self._form, self._capture = self._held, [], None, None
-        if self._capture_dropped:
+        if self._capture_dropped or not held:
             return
+        self._barred_until = max(self._barred_until, held[-1][1])
         for char, position in held:
             self._again(char, position)
 
@@ -468,7 +464,7 @@ class TagScanner:
             return
         self._open_brackets -= 1
         span = self._drop()
-        self._sink.gap("space", span.start, span.end)
+        self._sink.gap("space", span.start, span.start)
         self._last = " "
         if effects is None:
             self._report(f"[{phrase}]", span)
@@ -495,7 +491,7 @@ class TagScanner:
             self._give_back()
             return
         span = self._drop()
-        self._sink.gap("space", span.start, span.end)
+        self._sink.gap("space", span.start, span.start)
         self._last = " "
         self._apply(effects, span)
 
@@ -509,7 +505,7 @@ class TagScanner:
 
     def _after_bracket(self, char: str, position: int) -> None:
         self._form = None
-        if char == "(":
+        if char == "(" and position > self._barred_until:
             self._link_depth, self._quote = 1, ""
             self._hold("link", char, position)
         elif char == "[":

@@ -26,6 +26,13 @@ class Effect:
     def name(self) -> str:
         return f"{self.category}:{self.value}"
 
+    @property
+    def state(self) -> str | None:
+        """Which lasting state it sets ("emotion", "style", "speed" …); None: it is heard where it stands."""
+        if self.category == "sfx" or self.value in ("pause", "long_pause", "break"):
+            return None
+        return self.category if self.category != "prosody" else self.value.partition("_")[0]
+
 
 EMOTIONS: Final = listed(
     """

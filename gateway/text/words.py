@@ -16,6 +16,10 @@ _BRACKETS: Final = frozenset("[]［］")
 """Never spoken, and never handed on: to a model they may mean something (an inline pronunciation)."""
 _UNSPOKEN: Final = dict.fromkeys(map(ord, "[]［］<>|"))
 
+MAX_RAW_CHARS: Final = 2048
+"""What has no space in it for so long is looked at in pieces; a URL is shorter."""
+MAX_MARKS: Final = 16
+"""Combining marks on one letter; more are scribble."""
 MAX_WORD_CHARS: Final = 100
 """A longer word (a hash, a run of letters) is handed on in pieces."""
 
@@ -33,6 +37,7 @@ class WordNormalizer:
         self._ends: list[int] = []
         self._is_unspaced = False
         self._has_begun = False
+        self._marks = 0
 
     def character(self, char: str, start: int, end: int) -> None:
         kind = KINDS[char]
@@ -55,8 +60,18 @@ class WordNormalizer:
             if self._chars and not (self._is_unspaced and self._chars[-1] in THAI_LEADING_VOWELS):
                 self.finish_word()
             self._is_unspaced = True
-        elif kind == "drop" or not self._chars or (char in "\u200c\u200d" and not joins(char, self._chars[-1])):
+        elif (
+            kind == "drop"
+            or not self._chars
+            or self._marks >= MAX_MARKS
+            or (char in "\u200c\u200d" and not joins(char, self._chars[-1]))
+        ):
             return
+        if len(self._chars) >= MAX_RAW_CHARS and kind != "mark":
+            is_unspaced = self._is_unspaced
+            self.finish_word()
+            self._is_unspaced = is_unspaced
+        self._marks = self._marks + 1 if kind == "mark" else 0
         self._add(char, start, end)
         if not self._has_begun and char.isalnum():
             self._has_begun = True

@@ -13,10 +13,24 @@ from tests.gateway.text.driving import check_spans, front_end, notices_of, readi
 PIECES = [
     *"ab AB 12 .,!?;: ()[]{}<>*_`~#|/\\-–—…\"'“”«»@&$%^=+\n\r\t",
     *"é好。、「」ก เ 한 ال؟ नम।😀\u200d\u200b\u0301\u202e\ufeff\x00\x1b",
-    "sighs", "laughs", "<|", "|>", "emotion:anger", "<b>", "</b>", "```", "```\n", "https://e.org/x", "&amp;", "<!--", "-->",
-    "<sub alias='x y'>", "</sub>", "<spell>", "</spell>", "<script>", "</script>", "<prosody rate='slow'>", "</prosody>",
-    "Dr.", "p.m.", "3.14", "1. ", "- ", "# ", "| a | b |\n", "|---|\n", "\n\n", "](http://x.y)", "[^1]", "U.S.", "No. 5",
-]  # fmt: skip
+    *(
+        "sighs",
+        "laughs",
+        "<|",
+        "|>",
+        "emotion:anger",
+        "<b>",
+        "</b>",
+        "```",
+        "```\n",
+        "https://e.org/x",
+        "&amp;",
+        "<!--",
+    ),
+    *("-->", "<sub alias='x y'>", "</sub>", "<spell>", "</spell>", "<script>", "</script>", "<prosody rate='slow'>"),
+    *("</prosody>", "Dr.", "p.m.", "3.14", "1. ", "- ", "# ", "| a | b |\n", "|---|\n", "\n\n", "](http://x.y)"),
+    *("[^1]", "U.S.", "No. 5", "[laughs]", "<|sfx:cough|>", "<|prosody:pause|>", "<|prosody:speed_slow|>"),
+]
 hostile = st.lists(st.sampled_from(PIECES), max_size=24).map("".join)
 any_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 OPTIONS = st.sampled_from(
