@@ -122,15 +122,18 @@ def code(seed: int, text: str, row: int, codebook: int) -> int:
 
 def words_of(segment: Segment, frames_per_char: int) -> tuple[WordTiming, ...]:
     """Words by white space; samples from the block's first sample."""
-    words = []
+    words: list[WordTiming] = []
     place = 0
     for word in segment.text.split():
         first = segment.text.index(word, place)
         place = first + len(word)
         samples = frames_per_char * SAMPLES_PER_FRAME
-        words.append(
-            WordTiming(segment.sources[first].start, segment.sources[place - 1].end, first * samples, place * samples)
-        )
+        start, end = segment.sources[first].start, segment.sources[place - 1].end
+        start_sample = first * samples
+        if words and start < words[-1].end_char:  # words of one replacement ("$5") are one word of the input
+            previous = words.pop()
+            start, end, start_sample = previous.start_char, max(end, previous.end_char), previous.start_sample
+        words.append(WordTiming(start, end, start_sample, place * samples))
     return tuple(words)
 
 
