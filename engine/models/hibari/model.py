@@ -28,7 +28,7 @@ from engine.models.hibari.blocks import FRESH, Block, Composer, Seam, SpokenMark
 from engine.models.hibari.config import BASE_VOICE, DERIVED_VOICES, FRAME_SAMPLES, SAMPLE_RATE_HZ, Voice
 from engine.models.hibari.effects import has_world
 from engine.models.hibari.network import AcousticNet
-from engine.models.hibari.phonemes import Phonemizer
+from engine.models.hibari.phonemes import Phonemizer, is_foreign
 from engine.models.hibari.phrases import Script, plan_phrases
 from engine.models.hibari.prosody import TagState, tag_support
 from engine.speech import ModelInfo, Notice, Pronunciation, Segment, Span, SpeechRequest, VoiceInfo, WordTiming
@@ -270,10 +270,12 @@ class HibariModel:
         return Window(item.sequence, item.block, pcm, len(pcm), words)
 
     def _script(self, segment: Segment, left: Sequence[Segment], right: Sequence[Segment]) -> Script:
-        """The segment's words with those of the same sentence around it, as far as they are known."""
+        """The segment's words with those of the same utterance and sentence around it, as far as they are known."""
         before: list[Segment] = []
         for other in reversed(left):
-            if other.boundary not in ("clause", "forced") or sum(len(kept.text) for kept in before) > _CONTEXT_CHARS:
+            is_next = other.span.end == (before[0] if before else segment).span.start > 0
+            is_open = other.boundary in ("clause", "forced")
+            if not (is_next and is_open) or sum(len(kept.text) for kept in before) > _CONTEXT_CHARS:
                 break
             before.insert(0, other)
         after: list[Segment] = []
@@ -321,12 +323,7 @@ def _word_timings(marks: Iterable[SpokenMark], offset: int, segment: Segment) ->
 
 def _language_notices(script: Script, segment: Segment, request: SpeechRequest) -> tuple[Notice, ...]:
     """What is not English: letters that the voice cannot read, or a language it reads as if it were English."""
-    unread = "".join(
-        script.text[word.start : word.end]
-        for word in script.words[script.own.start : script.own.stop]
-        if not word.symbols
-    )
-    foreign = next((character for character in unread if character.isalpha()), None)
+    foreign = next((character for character in segment.text if is_foreign(character)), None)
     if foreign is not None:
         writing = unicodedata.name(foreign, "unknown").split(" ")[0].split("-")[0].capitalize()
         return (Notice("unsupported_language", writing, f"this voice speaks English; {writing} letters are left out"),)

@@ -6,7 +6,6 @@ written, so written and read words are aligned: one to one where the reader left
 
 from __future__ import annotations
 
-import bisect
 import difflib
 import re
 import unicodedata
@@ -27,6 +26,7 @@ _NEUTRAL: Final = str.maketrans({"[": "(", "]": ")", "{": "(", "}": ")", "’": 
 """One character for one: brackets would start the reader's own pronunciation syntax."""
 _WRITTEN: Final = re.compile(r"(?P<dash>—|--+)|(?:(?!—|--)\S)+")
 _WORD_BREAK: Final = re.compile(r"[—–…]|--+|\.\.\.+")
+_LATIN_NAMES: Final = ("LATIN ", "MICRO ", "FEMININE ", "MASCULINE ", "MODIFIER LETTER ")
 _SPOKEN_MARKS: Final = frozenset("%&@#*/+=<>$£€°")
 
 
@@ -129,7 +129,7 @@ class Phonemizer:
 
     def _read(self, text: str, start: int, end: int, tokens: list[Any], groups: list[_Read]) -> None:
         """Append the tokens of text[start:end] and its alignment groups; one token group a read word, in order."""
-        plain = text[start:end].translate(_NEUTRAL)
+        plain = "".join(" " if is_foreign(char) else char for char in text[start:end].translate(_NEUTRAL))
         matches = list(_WRITTEN.finditer(plain))
         spans = [(start + match.start(), start + match.end()) for match in matches]
         if not spans:
@@ -267,9 +267,11 @@ def _marks(pieces: Sequence[tuple[int, int]], symbols: str) -> tuple[Mark, ...]:
     )
 
 
-def words_before(words: Sequence[PhonemeWord], position: int) -> int:
-    """How many of `words` begin before `position` of the text."""
-    return bisect.bisect_left([word.start for word in words], position)
+def is_foreign(character: str) -> bool:
+    """A letter of another script than the one the reader knows."""
+    if character.isascii() or not character.isalpha():
+        return False
+    return not unicodedata.name(character, "").startswith(_LATIN_NAMES)
 
 
 # ---- pronunciations ------------------------------------------------------------------------------------------------

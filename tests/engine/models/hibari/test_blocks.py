@@ -1,0 +1,167 @@
+"""Blocks: trimmed, paused and joined without a seam; any windows of one are its whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.models.hibari.blocks import FRESH, Block, Composer, Seam
+from engine.models.hibari.config import BASE_VOICE, DERIVED_VOICES, FRAME_S, FRAME_SAMPLES, PAUSES, Voice
+from engine.models.hibari.network import AcousticNet, Floats
+from engine.models.hibari.phonemes import Phonemizer
+from engine.models.hibari.phrases import Break, PhrasePlan, Script, plan_phrases
+from engine.models.hibari.prosody import TagState
+from engine.speech import Boundary, Control
+
+NET = AcousticNet.load()
+READER = Phonemizer(NET.symbols)
+COMPOSER = Composer(NET)
+
+WINDOW_TOLERANCE = 1e-6
+"""Several transforms at once may round otherwise than one at a time."""
+
+
+def composed(
+    text: str,
+    boundary: Boundary = "end",
+    *,
+    before: str = "",
+    after: str = "",
+    seam: Seam = FRESH,
+    controls: tuple[Control, ...] = (),
+    voice: Voice = BASE_VOICE,
+    seed: int = 1,
+) -> Block:
+    """A block of `text`, spoken between `before` and `after`."""
+    offset = len(before) + 1 if before else 0
+    whole = " ".join(part for part in (before, text, after) if part)
+    words = READER.words(whole)
+    own = [index for index, word in enumerate(words) if offset <= word.start < offset + len(text)]
+    script = Script(whole, words, range(own[0], own[-1] + 1) if own else range(0), offset, boundary, controls)
+    return COMPOSER.compose(script, plan_phrases(script, TagState(), 1.0, has_effects=True), voice, seam, (seed, 0))
+
+
+def whole(block: Block) -> Floats:
+    return block.samples(0, block.frames)
+
+
+def silence_s(pcm: Floats) -> tuple[float, float]:
+    """At the head and at the end, 40 dB below the loudest 5 ms."""
+    levels = np.sqrt(np.mean(pcm[: len(pcm) // 120 * 120].reshape(-1, 120).astype(np.float64) ** 2, axis=1))
+    heard = np.flatnonzero(levels > levels.max() / 100)
+    return float(heard[0] * 0.005), float((len(levels) - 1 - heard[-1]) * 0.005)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.integers(1, 150), max_size=10))
+def test_windows_of_any_sizes_joined_are_the_whole(cuts: list[int]) -> None:
+    block = BLOCK
+    places = sorted({0, block.frames, *(cut for cut in cuts if cut < block.frames)})
+    joined = np.concatenate([block.samples(*pair) for pair in pairwise(places)])
+    assert np.abs(joined - whole(block)).max() <= WINDOW_TOLERANCE
+
+
+BLOCK = composed("Well, this is it.")
+
+
+def test_the_same_seed_gives_the_same_samples_and_another_gives_others() -> None:
+    text = "A safe place."
+    assert np.array_equal(whole(composed(text, seed=5)), whole(composed(text, seed=5)))
+    assert not np.array_equal(whole(composed(text, seed=5)), whole(composed(text, seed=6)))
+
+
+def test_speech_begins_at_once_and_ends_with_what_its_punctuation_needs() -> None:
+    head_s, end_s = silence_s(whole(composed("This is it.")))
+    assert head_s <= 0.06
+    assert end_s == pytest.approx(PAUSES.sentence_s, abs=0.06)
+    assert silence_s(whole(composed("This is it", "paragraph")))[1] == pytest.approx(PAUSES.paragraph_s, abs=0.06)
+
+
+def test_a_phrase_cut_in_mid_sentence_ends_without_silence_and_leaves_a_seam() -> None:
+    block = composed("I saw the", "forced")
+    assert block.seam.spectra is not None
+    assert silence_s(whole(block))[1] <= 0.03
+
+
+@pytest.mark.parametrize(("left", "right"), [("We are", "all alone now."), ("They were really", "willing to go.")])
+def test_a_join_in_mid_phrase_is_no_louder_and_no_rougher_than_speech(left: str, right: str) -> None:
+    first = composed(left, "forced", after=right)
+    second = composed(right, before=left, seam=first.seam)
+    pcm = np.concatenate([whole(first), whole(second)]).astype(np.float64)
+    join = first.frames * FRAME_SAMPLES
+    bend = np.abs(np.diff(pcm, 2))
+    assert bend[join - 3 : join + 3].max() <= np.percentile(bend[join - 2400 : join + 2400], 99.5) * 1.5
+
+
+def test_the_samples_at_a_join_are_one_overlap_add() -> None:
+    first = composed("We are", "forced", after="all alone now.")
+    assert first.seam.spectra is not None
+    second = composed("all alone now.", before="We are", seam=first.seam)
+    cut = composed("all alone now.", before="We are", seam=replace(first.seam, spectra=None))
+    join = whole(first)[-1] - whole(second)[0]
+    assert abs(join) < 0.1
+    assert second.frames != cut.frames or not np.array_equal(whole(second), whole(cut))
+
+
+def test_a_phrase_that_nothing_continues_dies_away() -> None:
+    first = composed("We are", "forced")
+    rest = COMPOSER.compose(
+        Script("", (), range(0), 0, "end", ()), PhrasePlan((), (), TagState()), BASE_VOICE, first.seam, (1, 1)
+    )
+    assert 0 < rest.frames <= 4
+    assert abs(float(whole(rest)[-1])) < 1e-3
+
+
+def test_a_text_with_nothing_to_say_has_no_frames_and_passes_the_seam_on() -> None:
+    first = composed("We are", "forced")
+    script = Script("—", READER.words("—"), range(1), 0, "clause", ())
+    block = COMPOSER.compose(script, plan_phrases(script, TagState(), 1.0, True), BASE_VOICE, first.seam, (1, 1))
+    assert block.frames == 0
+    assert block.seam.spectra is not None
+
+
+def test_silence_already_given_counts_towards_a_break() -> None:
+    plan = PhrasePlan((Break(1.0),), (), TagState())
+    script = Script("", (), range(0), 0, "clause", ())
+    fresh = COMPOSER.compose(script, plan, BASE_VOICE, FRESH, (1, 0)).frames
+    later = COMPOSER.compose(script, plan, BASE_VOICE, Seam(silence_frames=24), (1, 0)).frames
+    assert fresh - later == 24
+    assert fresh * FRAME_S == pytest.approx(1.0, abs=0.04)
+
+
+def test_marks_ascend_inside_the_block_and_name_every_word() -> None:
+    text = "Dr. Smith paid $3.50—really—for 5 km."
+    block = composed(text)
+    assert [text[mark.start : mark.end] for mark in block.marks] == [
+        "Dr", "Smith", "paid", "$3.50", "really", "for", "5", "km"
+    ]  # fmt: skip
+    assert all(mark.start_sample < mark.end_sample <= block.frames * FRAME_SAMPLES for mark in block.marks)
+    starts = [mark.start_sample for mark in block.marks]
+    assert starts == sorted(starts)
+
+
+def test_a_long_text_is_spoken_whole() -> None:
+    text = "and then we walked over the hill and down to the river " * 12
+    block = composed(text.strip())
+    assert len(block.marks) == 12 * 12
+    assert block.frames * FRAME_S > 25
+
+
+def test_a_derived_voice_is_as_long_and_speaks_at_its_own_pitch() -> None:
+    pyworld = pytest.importorskip("pyworld", reason="extra [effects]")
+
+    def pitch(voice: Voice) -> np.ndarray:
+        f0, _ = pyworld.harvest(whole(composed("We are all alone now.", voice=voice)).astype(np.float64), 24_000)
+        return np.asarray(f0)
+
+    base = pitch(BASE_VOICE)
+    for voice in DERIVED_VOICES:
+        own = pitch(voice)
+        both = (base > 0) & (own > 0)
+        assert np.median(own[both] / base[both]) == pytest.approx(voice.pitch_ratio, rel=0.06)
+        assert composed("We are all alone now.", voice=voice).frames == composed("We are all alone now.").frames
