@@ -134,15 +134,7 @@ class Planner:
         return planned
 
     def _plan_decode(self, now_s: float) -> tuple[list[tuple[Sequence, Block]], list[DecodeItem]]:
-        max_unread, max_unvoiced = self._max_unread_samples, self._max_unvoiced_frames
-        has_lead_limit = self._pacing.max_lead_s is not None
-        runnable = [
-            sequence
-            for sequence in self._roster.decoding.values()
-            if sequence.unread_samples < max_unread
-            and sequence.unvoiced_frames <= max_unvoiced
-            and not (has_lead_limit and self._is_held(sequence, now_s))
-        ]
+        runnable = [sequence for sequence in self._roster.decoding.values() if self._may_go_on(sequence, now_s)]
         if len(runnable) > self.spec.max_decode_batch:
             runnable = heapq.nsmallest(self.spec.max_decode_batch, runnable, key=self._row_deadline_s)
         planned = []
@@ -194,8 +186,19 @@ class Planner:
     def _may_start(self, sequence: Sequence, now_s: float) -> bool:
         if sequence.id in self._roster.dismissed:
             return False
+        if sequence.status is SequenceStatus.PARKED:
+            return self._may_go_on(sequence, now_s)
         ahead = sequence.unread_samples + sequence.unvoiced_frames * self.spec.samples_per_frame
         return ahead < self._max_unread_samples and not self._is_held(sequence, now_s)
+
+    def _may_go_on(self, sequence: Sequence, now_s: float) -> bool:
+        """May a block that has begun have its next row? Frames that wait for the vocoder are no reason against it until
+        the vocoder has all that it can want: it may be this row that it waits for."""
+        return (
+            sequence.unread_samples < self._max_unread_samples
+            and sequence.unvoiced_frames <= self._max_unvoiced_frames
+            and not self._is_held(sequence, now_s)
+        )
 
     @staticmethod
     def _is_slack(
@@ -280,7 +283,7 @@ class Planner:
         """Go on building the next window beside the block that is decoding."""
         block = sequence.current
         assert block is not None
-        window = [past for past in sequence.history if past.number >= (sequence.shadow_from or 0)]
+        window = [past for past in sequence.history if past.number >= (sequence.window_from or 0)]
         layout = sequence.layout(window, block, block.rows)
         shadow = sequence.shadow
         if shadow is None or sum(unit.length for unit in layout) - shadow.length < self.spec.page_tokens:

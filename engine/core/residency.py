@@ -49,7 +49,7 @@ class Residency:
         for context in (sequence.context, sequence.shadow):
             if context is not None:
                 context.release()
-        sequence.context = sequence.shadow = sequence.shadow_from = None
+        sequence.context = sequence.shadow = None
 
     def positions_that_fit(self, prompt: PreparedPrompt, positions: int) -> bool:
         """Could a context of so many positions be had if there were no other?"""
@@ -154,7 +154,7 @@ class Residency:
         for other in [sequence, *self.active.values()]:
             if other.shadow is not None:
                 other.shadow.release()
-                other.shadow = other.shadow_from = None
+                other.shadow = None
                 if is_enough():
                     return
         for other in stalled:

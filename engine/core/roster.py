@@ -93,7 +93,7 @@ class Roster:
         self.counters.parked += 1
 
     def leave_block(self, sequence: Sequence) -> None:
-        """The current block is over, one way or another; `_settle` follows."""
+        """The current block is over, one way or another; `settle` follows."""
         sequence.current = None
         sequence.shadow_at_rows = None
         for working in (self.waiting, self.decoding, self.shadowing):
@@ -107,9 +107,9 @@ class Roster:
     def begin_shadow(self, sequence: Sequence, block: Block) -> None:
         sequence.shadow_at_rows = None
         window = half_window([*sequence.history, block], self.spec)
+        sequence.window_from = window[0].number if window else block.number + 1
         layout = sequence.layout(window[:-1], block, block.prepared.max_rows)
-        if self.residency.begin_shadow(sequence, sum(unit.length for unit in layout)):
-            sequence.shadow_from = window[0].number if window else block.number
+        if window and self.residency.begin_shadow(sequence, sum(unit.length for unit in layout)):
             self.shadowing[sequence.id] = sequence
 
     def change_voice(self, sequence: Sequence, utterance: Utterance) -> None:
@@ -134,6 +134,7 @@ class Roster:
                 window = window[1:]
         for past in sequence.history[: len(sequence.history) - len(window)]:
             self.leave_window(sequence, past)
+        sequence.window_from = None
 
     def take_place(self, sequence: Sequence) -> bool:
         if not self.residency.take_place(sequence):

@@ -201,13 +201,13 @@ class Sequence:
         "prompt",
         "shadow",
         "shadow_at_rows",
-        "shadow_from",
         "status",
         "unread_samples",
         "unvoiced_frames",
         "utterances",
         "voice",
         "voicing",
+        "window_from",
     )
 
     def __init__(self, id: int) -> None:
@@ -226,8 +226,9 @@ class Sequence:
         self.context: Context | None = None
         self.shadow: Context | None = None
         """The next window, built while the current block decodes."""
-        self.shadow_from: int | None = None
-        """First block of the shadow's window."""
+        self.window_from: int | None = None
+        """First block of the window that the next block gets if all of the history is too much. Settled by the
+        sequence's own rows, whether or not there are pages for a shadow, so that nobody else has a say in it."""
         self.shadow_at_rows: int | None = None
         """Rows of the current block from which it is sure that the window must move after it."""
         self.next_number = 0
@@ -266,8 +267,8 @@ class Sequence:
             return []
         if fits_window(self.history, spec):
             return self.history
-        if self.shadow_from is not None:
-            begun = [block for block in self.history if block.number >= self.shadow_from]
+        if self.window_from is not None:
+            begun = [block for block in self.history if block.number >= self.window_from]
             if fits_window(begun, spec):
                 return begun
         return half_window(self.history, spec)
@@ -293,7 +294,7 @@ class Sequence:
                 self.context, self.shadow = self.shadow, self.context
             if self.shadow is not None:
                 self.shadow.release()
-            self.shadow = self.shadow_from = None
+            self.shadow = None
         if self.context is not None:
             self.context.cut(self.context.matching(layout))
 

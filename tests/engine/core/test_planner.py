@@ -1,0 +1,179 @@
+"""Who is served in a tick, and how much of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.config import EngineSettings
+from engine.speech import SpeechRequest
+from tests.fakes.fake_driver import SyncDriver
+from tests.fakes.fake_model import (
+    SAMPLES_PER_FRAME,
+    WHOLE_FRAMES_SPEC,
+    DelayedRowsModel,
+    WholeFramesModel,
+    segment_pcm,
+    small_spec,
+    whole_segment,
+)
+
+REQUEST = SpeechRequest("alto", seed=3)
+LONG = "A sentence that takes quite a while to be spoken to its very end."
+
+
+def opened(driver: SyncDriver, lane: str, text: str = LONG) -> int:
+    utterance = driver.open(REQUEST, lane=lane)
+    driver.feed(utterance, whole_segment(text))
+    driver.finish(utterance)
+    return utterance
+
+
+def run_until_heard(driver: SyncDriver, utterance: int) -> None:
+    while not driver.chunks[utterance]:
+        assert driver.tick()
+
+
+def test_windows_grow_from_the_first_to_the_largest_as_the_lead_allows() -> None:
+    driver = SyncDriver(DelayedRowsModel(), EngineSettings(max_unread_s=60.0), tick_s=0.004)
+    utterance = opened(driver, "main")
+    driver.run()
+    sizes = [len(chunk.pcm) // SAMPLES_PER_FRAME for chunk in driver.chunks[utterance]]
+    assert sizes[0] == 4
+    assert sizes[:-1] == sorted(sizes[:-1])
+    assert max(sizes) > 16
+
+
+def test_a_short_rest_of_a_block_joins_its_last_window() -> None:
+    driver = SyncDriver(WholeFramesModel(), EngineSettings(max_unread_s=60.0))
+    utterance = opened(driver, "main", "Seven.")
+    driver.run()
+    sizes = [len(chunk.pcm) // SAMPLES_PER_FRAME for chunk in driver.chunks[utterance]]
+    assert sum(sizes) == 12
+    assert min(sizes) >= 4
+
+
+def test_a_listener_that_runs_dry_gets_a_short_window_rather_than_a_late_one() -> None:
+    driver = SyncDriver(DelayedRowsModel(), tick_s=0.001)
+    utterance = opened(driver, "main")
+    while len(driver.chunks[utterance]) < 5:
+        assert driver.tick()
+    driver.tick_s = 0.2
+    count = len(driver.chunks[utterance])
+    for _ in range(60):
+        driver.tick()
+    late = [len(chunk.pcm) // SAMPLES_PER_FRAME for chunk in driver.chunks[utterance][count + 1 :]]
+    assert late
+    assert set(late[:-1]) <= {4}
+
+
+def test_a_new_stream_is_heard_before_those_far_ahead_are_served_again() -> None:
+    spec = small_spec(WHOLE_FRAMES_SPEC, max_windows_per_tick=1)
+    driver = SyncDriver(WholeFramesModel(spec), EngineSettings(max_unread_s=60.0), tick_s=0.001)
+    ahead = [opened(driver, f"ahead {number}") for number in range(3)]
+    for _ in range(12):
+        driver.tick()
+    driver.now_s += 0.01
+    new = opened(driver, "new")
+    before = {utterance: len(driver.chunks[utterance]) for utterance in ahead}
+    for _ in range(2):
+        driver.tick()
+    assert driver.chunks[new]
+    assert sum(len(driver.chunks[utterance]) for utterance in ahead) <= sum(before.values()) + 1
+
+
+def test_while_a_stream_is_urgent_those_with_ample_lead_get_no_windows() -> None:
+    driver = SyncDriver(WholeFramesModel(), EngineSettings(max_unread_s=60.0, ample_lead_s=0.5))
+    ahead = opened(driver, "ahead", LONG * 4)
+    while sum(len(chunk.pcm) for chunk in driver.chunks[ahead]) < 24000:
+        driver.tick()
+    new = opened(driver, "new")
+    driver.tick()
+    plan = driver.plan()
+    assert plan is not None
+    assert [item.sequence for item in plan.vocode] == [driver._lanes["new"]]
+    driver.commit(plan, driver.model.execute(plan))
+    assert driver.chunks[new]
+
+
+def test_a_net_that_cannot_be_interrupted_waits_while_a_stream_would_run_dry_in_it() -> None:
+    model = WholeFramesModel(net_cost_s=0.5)
+    driver = SyncDriver(model, EngineSettings(max_unread_s=2.0), tick_s=0.01)
+    first = opened(driver, "first", LONG * 2)
+    run_until_heard(driver, first)
+    driver.now_s += 0.05
+    second = driver.open(REQUEST, lane="second")
+    driver.feed(second, whole_segment(LONG))
+    starts = []
+    while not starts:
+        plan = driver.plan()
+        assert plan is not None
+        starts = [item.sequence for item in plan.prefill]
+        lead_s = driver.scheduler._roster.sequences[driver._lanes["first"]].clock.lead_s(driver.now_s)
+        assert not starts or lead_s >= 0.05, "started with the listener of another stream about to run dry"
+        driver.commit(plan, model.execute(plan))
+    assert driver.chunks[first]
+
+
+def test_a_stream_that_has_nothing_to_run_does_not_hold_up_a_net() -> None:
+    model = WholeFramesModel(net_cost_s=5.0)
+    driver = SyncDriver(model, EngineSettings(max_unread_s=0.5), reads=False)
+    opened(driver, "unread", LONG)
+    driver.run()
+    second = opened(driver, "second")
+    driver.run()
+    assert driver.chunks[second]
+
+
+def test_a_decode_batch_that_overflows_serves_those_that_run_dry_first() -> None:
+    spec = small_spec(max_decode_batch=1)
+    driver = SyncDriver(DelayedRowsModel(spec), tick_s=0.001)
+    first = opened(driver, "first")
+    run_until_heard(driver, first)
+    second = opened(driver, "second")
+    for _ in range(3):
+        driver.tick()
+    served = []
+    for _ in range(60):
+        plan = driver.plan()
+        assert plan is not None
+        served += [item.sequence for item in plan.decode]
+        driver.commit(plan, driver.model.execute(plan))
+    assert set(served) == {driver._lanes["first"], driver._lanes["second"]}
+    driver.run()
+    assert np.array_equal(driver.pcm(second), segment_pcm(LONG, 2 * len(LONG)))
+
+
+def test_a_stream_too_far_ahead_of_real_time_waits_until_a_moment_it_names() -> None:
+    driver = SyncDriver(WholeFramesModel(), EngineSettings(max_unread_s=60.0, max_lead_s=1.0), tick_s=0.01)
+    utterance = opened(driver, "main")
+    driver.run()
+    made_s = len(driver.pcm(utterance)) / 24000
+    assert 1.0 < made_s < 2.0
+    wake_at_s = driver.scheduler.wake_at_s
+    assert wake_at_s is not None
+    assert wake_at_s > driver.now_s
+    driver.now_s = wake_at_s
+    assert driver.tick()
+    while not driver.chunks[utterance][-1].is_final:
+        driver.run()
+        driver.now_s += 0.5
+    assert driver.scheduler.wake_at_s is None
+
+
+def test_a_reader_that_does_not_read_stops_synthesis_at_the_bound() -> None:
+    for model in (DelayedRowsModel(), WholeFramesModel()):
+        driver = SyncDriver(model, EngineSettings(max_unread_s=1.0), reads=False)
+        utterance = opened(driver, "main", LONG * 3)
+        driver.run()
+        unread_s = sum(len(chunk.pcm) for chunk in driver.chunks[utterance]) / 24000
+        assert 1.0 <= unread_s < 1.0 + 0.04
+        driver.scheduler.read(utterance, len(driver.chunks[utterance][0].pcm))
+        assert driver.tick()
+
+
+def test_the_next_utterance_may_be_made_while_the_one_before_is_still_heard() -> None:
+    driver = SyncDriver(DelayedRowsModel(), EngineSettings(max_unread_s=60.0), reads=False)
+    first, second = opened(driver, "main", "One."), opened(driver, "main", "Two.")
+    driver.run()
+    assert driver.chunks[first][-1].is_final
+    assert driver.chunks[second][-1].is_final
