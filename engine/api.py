@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from engine.speech import AudioChunk, ModelInfo, Segment, SpeechRequest
 from engine.timeline import Timeline
+
+if TYPE_CHECKING:
+    from engine.voice_store import VoiceLibrary
 
 
 class SpeechStream(Protocol):
@@ -57,6 +60,15 @@ class Engine(Protocol):
     @property
     def is_healthy(self) -> bool:
         """False once the loop or the model thread has died; streams then fail with SpeechFailedError."""
+        ...
+
+    @property
+    def voices(self) -> VoiceLibrary | None:
+        """The cloned voices; None where the model cannot clone. Its methods may take seconds: call them on a thread."""
+        ...
+
+    def forget_prompts(self) -> None:
+        """Drop the contexts of voices' prompts that nobody is using: nothing of a deleted voice stays."""
         ...
 
     async def start(self) -> None:

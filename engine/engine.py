@@ -14,16 +14,20 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from engine.config import EngineSettings
 from engine.core.scheduler import Delivery, Failed, Scheduler
 from engine.core.step import StepPlan, StepResult
-from engine.errors import EngineError, SpeechFailedError, VoiceNotFoundError
+from engine.errors import EngineError, SpeechFailedError
 from engine.speech import AudioChunk, ModelInfo, Segment, SpeechRequest
-from engine.speech_model import SpeechModel
+from engine.speech_model import CloningModel, SpeechModel
 from engine.timeline import Timeline
+
+if TYPE_CHECKING:
+    from engine.voice_store import VoiceLibrary
 
 logger = logging.getLogger(__name__)
 
@@ -177,6 +181,13 @@ class LocalEngine:
         return self._model.info
 
     @property
+    def voices(self) -> VoiceLibrary | None:
+        return self._model.voices if isinstance(self._model, CloningModel) else None
+
+    def forget_prompts(self) -> None:
+        self._scheduler.forget_idle_prompts()
+
+    @property
     def is_healthy(self) -> bool:
         return not self._is_dead
 
@@ -238,12 +249,19 @@ class LocalEngine:
                 self._news.clear()
                 if not await self._turn() and not self._is_closed:
                     await self._wait_for_news()
+        except asyncio.CancelledError:
+            self._die("its loop was cancelled")
+            raise
         except Exception as error:
             logger.exception("the engine's loop has died")
-            self._is_dead = True
-            self._route(self._scheduler.fail_all(f"the engine has died: {error}", self._clock()))
-            for stream in list(self._streams.values()):
-                stream._fail(f"the engine has died: {error}")
+            self._die(str(error))
+
+    def _die(self, why: str) -> None:
+        """Nobody may wait for what will never come."""
+        self._is_dead = True
+        self._route(self._scheduler.fail_all(f"the engine has died: {why}", self._clock()))
+        for stream in list(self._streams.values()):
+            stream._fail(f"the engine has died: {why}")
 
     async def _turn(self) -> bool:
         """One tick; False where there was nothing to do."""
@@ -312,9 +330,6 @@ class LocalEngine:
     def _open_stream(self, sequence: int, request: SpeechRequest) -> LocalStream:
         if self._is_dead:
             raise SpeechFailedError("the engine has died")
-        voices = tuple(voice.id for voice in self._model.info.voices)
-        if request.voice not in voices:
-            raise VoiceNotFoundError(request.voice, voices)
         prompt = self._model.prepare_prompt(request)
         utterance = self._scheduler.open_utterance(sequence, request, prompt)
         state = self._scheduler.utterance(utterance)

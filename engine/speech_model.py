@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from engine.core.step import ModelSpec, PreparedPrompt, PreparedText, StepPlan, StepResult
 from engine.speech import ModelInfo, Segment, SpeechRequest
+
+if TYPE_CHECKING:
+    from engine.voice_store import VoiceLibrary
 
 
 class SpeechModel(Protocol):
@@ -22,7 +25,8 @@ class SpeechModel(Protocol):
         ...
 
     def prepare_prompt(self, request: SpeechRequest) -> PreparedPrompt:
-        """The voice's prompt; 0 tokens where the family has none."""
+        """The voice's prompt; 0 tokens where the family has none. Raises VoiceNotFoundError where there is no such
+        voice."""
         ...
 
     def warm_up(self) -> None:
@@ -30,7 +34,17 @@ class SpeechModel(Protocol):
         ...
 
     def execute(self, plan: StepPlan) -> StepResult:
-        """Carry the plan out. Raises only where nothing of it can be trusted; a single sequence's trouble is a failure."""
+        """Carry the plan out. Raises only where nothing of it can be trusted; one sequence's trouble is a failure."""
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class CloningModel(Protocol):
+    """What a SpeechModel that can clone voices has besides."""
+
+    @property
+    def voices(self) -> VoiceLibrary | None:
+        """None where it was loaded without a place to keep them."""
+        ...

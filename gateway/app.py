@@ -20,6 +20,7 @@ from engine.engine import LocalEngine
 from engine.errors import EngineError
 from engine.models import load_model
 from engine.speech import Segment, Span, SpeechRequest
+from gateway import voice_routes
 from gateway.admission import Admission, AdmissionLimits
 from gateway.audio.encoder import warm_up as warm_up_audio
 from gateway.auth import Access, AccessRules
@@ -28,11 +29,13 @@ from gateway.dialects.vendor_names import VendorNames
 from gateway.errors import ClientError
 from gateway.events import Limits
 from gateway.metrics import Metrics
-from gateway.routes import Service, routes
+from gateway.routes import routes
+from gateway.service import Service
 from gateway.session_defaults import SessionSettings
 from gateway.speech_routes import speech_routes
 from gateway.text.lexicon import Lexicon
 from gateway.transports.websocket import FlowControlledProtocol
+from gateway.voices import VoiceCatalog
 
 log = logging.getLogger("antiphon")
 
@@ -50,7 +53,10 @@ def version() -> str:
 
 def load_engine(config: Config) -> LocalEngine:
     """Load the model (seconds; blocks) and make its engine, not started yet. Raises ModelLoadError."""
-    model = load_model(config.model.name, checkpoint=config.model.checkpoint, device=config.model.device)
+    wanted = config.model
+    model = load_model(
+        wanted.name, checkpoint=wanted.checkpoint, device=wanted.device, voices=wanted.voices.expanduser()
+    )
     return LocalEngine(model, config.engine)
 
 
@@ -98,6 +104,7 @@ def make_service(config: Config, engine: LocalEngine, clock: Callable[[], float]
             outbox_s=speech.outbox_ms / 1000,
             version=version(),
         ),
+        catalog=VoiceCatalog(engine.info),
         names=VendorNames(config.dialects.voices, config.dialects.models, config.dialects.unknown_names),
         stalled_s=config.server.stalled_s,
         version=version(),
@@ -128,6 +135,7 @@ async def _warm_up(service: Service, on_ready: Callable[[], None]) -> None:
     try:
         await service.engine.start()
         info = service.engine.info
+        await _load_voices(service)
         session = service.engine.open_session("warm-up")
         try:
             stream = session.open_stream(SpeechRequest(voice=info.default_voice, seed=0))
@@ -144,6 +152,14 @@ async def _warm_up(service: Service, on_ready: Callable[[], None]) -> None:
         return
     service.is_ready = True
     on_ready()
+
+
+async def _load_voices(service: Service) -> None:
+    """Tell the catalog which voices were cloned in earlier runs."""
+    library = service.engine.voices
+    if library is not None:
+        for owner in (None, *service.access.key_names):
+            await voice_routes.refresh(service, library, owner)
 
 
 class _DrainingServer(uvicorn.Server):

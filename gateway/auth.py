@@ -59,6 +59,10 @@ class Access:
     def has_keys(self) -> bool:
         return bool(self._rules.keys)
 
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        return tuple(self._rules.keys)
+
     def check_host(self, headers: Mapping[str, str]) -> None:
         """Against DNS rebinding: the request must be meant for this server."""
         host = _host_name(headers.get("host", ""))

@@ -92,6 +92,8 @@ class ModelSettings(_Section):
     name: str = "hibari"
     checkpoint: str | None = None
     device: str | None = None
+    voices: Path = Path("~/.local/share/antiphon/voices")
+    """Where a model that can clone keeps its voices."""
 
 
 class DialectSettings(_Section):

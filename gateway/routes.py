@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import importlib.resources
 import secrets
-import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from functools import partial
-from random import Random
 from typing import Any, Final
 
 from starlette.datastructures import Headers
@@ -19,17 +16,14 @@ from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
-from engine.api import Engine
-from gateway.admission import Admission
+from gateway import voice_routes
 from gateway.auth import Access
 from gateway.connection import Connection
 from gateway.dialects import DIALECTS, DialectEntry
-from gateway.dialects.base import Dialect, Handshake, ServerFacts
-from gateway.dialects.vendor_names import VendorNames
-from gateway.errors import ClientError, ErrorCode, HandshakeError
-from gateway.metrics import Metrics
+from gateway.dialects.base import Dialect, Handshake
+from gateway.errors import ErrorCode, HandshakeError
+from gateway.service import Service, refusal
 from gateway.session import Session
-from gateway.session_defaults import SessionSettings
 from gateway.transports.websocket import Transport, WebSocketTransport
 
 PAGE_HEADERS: Final = {
@@ -48,31 +42,6 @@ STARTING_RETRY_S: Final = 2.0
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-@dataclass(slots=True)
-class Service:
-    """What the routes share: one gateway's parts, made in app.py. `is_ready`: a warm-up utterance has been spoken."""
-
-    engine: Engine
-    access: Access
-    admission: Admission
-    metrics: Metrics
-    sessions: SessionSettings
-    names: VendorNames
-    stalled_s: float
-    version: str
-    clock: Callable[[], float] = time.monotonic
-    random: Random = field(default_factory=secrets.SystemRandom)
-    is_ready: bool = False
-    not_ready_because: str = "the voice is warming up"
-    connections: dict[Connection, asyncio.Task[object]] = field(default_factory=dict)
-    """Each with the task that runs it."""
-
-    @property
-    def facts(self) -> ServerFacts:
-        """What a dialect may know."""
-        return ServerFacts(self.sessions.limits, self.engine.info, self.names)
-
-
 def routes(service: Service) -> list[BaseRoute]:
     """All paths of the gateway."""
     web = str(importlib.resources.files("web"))
@@ -81,7 +50,9 @@ def routes(service: Service) -> list[BaseRoute]:
         ("/ready", _ready, ["GET"], False),
         ("/version", _version, ["GET"], False),
         ("/metrics", _metrics, ["GET"], True),
-        ("/antiphon/v1/voices", _voices, ["GET"], True),
+        ("/antiphon/v1/voices", voice_routes.listed, ["GET"], True),
+        ("/antiphon/v1/voices", voice_routes.add, ["POST"], True),
+        ("/antiphon/v1/voices/{voice}", voice_routes.delete, ["DELETE"], True),
         ("/antiphon/v1/token", _token, ["POST"], True),
         ("/", partial(_page, web), ["GET"], False),
     ]
@@ -94,23 +65,6 @@ def routes(service: Service) -> list[BaseRoute]:
             listed.append(WebSocketRoute(path, partial(_speak, service, entry)))
     listed.append(Mount("/web", _StaticPage(directory=web)))
     return listed
-
-
-def refusal(error: ClientError, status: int) -> JSONResponse:
-    """The JSON body of a refused request, with what a client needs to do better."""
-    body: dict[str, Any] = {
-        "type": "error",
-        "code": error.code.value,
-        "message": error.message,
-        "retryable": error.is_retryable,
-    }
-    headers = {}
-    if error.retry_after_s is not None:
-        body["retry_after_s"] = error.retry_after_s
-        headers["retry-after"] = str(max(1, round(error.retry_after_s)))
-    if status == 401:
-        headers["www-authenticate"] = "Bearer"
-    return JSONResponse(body, status, headers)
 
 
 class _StaticPage(StaticFiles):
@@ -171,34 +125,6 @@ async def _metrics(service: Service, request: Request) -> Response:
     return Response(service.metrics.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-async def _voices(service: Service, request: Request) -> Response:
-    model = service.engine.info
-    return JSONResponse(
-        {
-            "voices": [
-                {
-                    "id": voice.id,
-                    "name": voice.name,
-                    "language": voice.language,
-                    "description": voice.description,
-                    "derived_from": voice.derived_from,
-                }
-                for voice in model.voices
-            ],
-            "default_voice": model.default_voice,
-            "model": {
-                "name": model.name,
-                "sample_rate_hz": model.sample_rate_hz,
-                "word_timing": model.word_timing,
-                "languages": sorted(model.languages),
-                "parameters": sorted(model.parameters),
-                "can_clone": model.can_clone,
-                "tags": dict(sorted(model.tags.items())),
-            },
-        }
-    )
-
-
 async def _token(service: Service, request: Request) -> Response:
     token, expires_in_s = service.access.issue_token(request.state.key, service.clock())
     return JSONResponse({"token": token, "expires_in_s": expires_in_s}, headers={"cache-control": "no-store"})
@@ -217,7 +143,7 @@ async def _speak(service: Service, entry: DialectEntry, websocket: WebSocket) ->
         await _deny(service, websocket, error)
         return
     try:
-        dialect = entry.make(handshake, service.facts)
+        dialect = entry.make(handshake, service.facts_for(key))
         await websocket.accept(subprotocol=dialect.subprotocol)
         await run_peer(service, entry.name, key, WebSocketTransport(websocket), dialect)
     except HandshakeError as error:
@@ -248,7 +174,7 @@ async def run_peer(service: Service, name: str, key: str, transport: Transport, 
         session_id=f"s_{secrets.token_hex(8)}",
         resume_token=secrets.token_urlsafe(18),
         key=key,
-        model=service.engine.info,
+        model=partial(service.model_for, key),
         settings=service.sessions,
         admission=service.admission,
         random=service.random,

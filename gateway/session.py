@@ -7,7 +7,7 @@ It owns lanes, utterances, the voice and barge-in. The connection carries its ac
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import Final, Literal
 
@@ -70,7 +70,7 @@ class Session:
         session_id: str,
         resume_token: str,
         key: str,
-        model: ModelInfo,
+        model: Callable[[], ModelInfo],
         settings: SessionSettings,
         admission: Admission,
         random: Random,
@@ -82,11 +82,11 @@ class Session:
         self.errors: Counter[ErrorCode] = Counter()
         self._resume_token = resume_token
         self._key = key
-        self._model = model
+        self._read_model = model
         self._settings = settings
         self._admission = admission
         self._random = random
-        self._defaults = SessionDefaults.of(settings, model)
+        self._defaults = SessionDefaults.of(settings, self._model)
         self._utterances: OrderedDict[str, Utterance] = OrderedDict()
         """Live and finished-but-cancellable, in the order opened."""
         self._over: OrderedDict[str, None] = OrderedDict()
@@ -102,13 +102,18 @@ class Session:
             Ready(
                 session_id,
                 resume_token,
-                model,
+                self._model,
                 available_formats(),
-                self._defaults.audio_format(model).sample_rate_hz,
+                self._defaults.audio_format(self._model).sample_rate_hz,
                 settings.limits,
                 settings.version,
             )
         )
+
+    @property
+    def _model(self) -> ModelInfo:
+        """What is loaded, with the voices that this key has now."""
+        return self._read_model()
 
     # ---- client events -----------------------------------------------------------------------------------------------
 

@@ -18,7 +18,8 @@ from gateway.dialects.base import Handshake, ServerFacts
 from gateway.dialects.http_speech import STATUS, ErrorBody, HttpSpeechDialect, ReadOrder
 from gateway.errors import ErrorCode, HandshakeError
 from gateway.events import Failed
-from gateway.routes import Service, admit, handshake_of, run_peer
+from gateway.routes import admit, handshake_of, run_peer
+from gateway.service import Service
 from gateway.transports.http_stream import HttpStreamTransport
 
 Authenticate = Callable[[Access, Handshake, float], str]
@@ -148,7 +149,7 @@ class _Speech:
             await _refused(service, endpoint.error_body, error)(scope, receive, send)
             return
         try:
-            dialect = HttpSpeechDialect(handshake, service.facts, endpoint.read, endpoint.error_body)
+            dialect = HttpSpeechDialect(handshake, service.facts_for(key), endpoint.read, endpoint.error_body)
             body = await _body(request, service.sessions.limits.message_bytes)
             await run_peer(service, endpoint.name, key, HttpStreamTransport(receive, send, body, dialect), dialect)
         except HandshakeError as error:
@@ -184,11 +185,11 @@ async def _list(service: Service, endpoint: ListEndpoint, request: Request) -> R
         handshake = handshake_of(request)
         service.access.check_host(handshake.headers)
         service.access.check_origin(handshake.headers)
-        endpoint.authenticate(service.access, handshake, service.clock())
+        key = endpoint.authenticate(service.access, handshake, service.clock())
     except HandshakeError as error:
         return _refused(service, endpoint.error_body, error)
     name = handshake.path_params.get("name", "")
-    found = endpoint.read(service.facts, name)
+    found = endpoint.read(service.facts_for(key), name)
     if found is None:
         code = ErrorCode.VOICE_NOT_FOUND
         failed = Failed(code, f"voice {name!r:.80} is not known")

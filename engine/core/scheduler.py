@@ -82,6 +82,12 @@ class Scheduler:
         """Sequences with something to speak."""
         return len(self._roster.waiting.keys() | self._roster.decoding.keys() | self._roster.voicing.keys())
 
+    def forget_idle_prompts(self) -> None:
+        """Drop the voices' prompts that no sequence uses."""
+        prompts = self._roster.residency.prompts
+        while prompts.drop_oldest_idle(keep=None):
+            pass
+
     @property
     def free_pages(self) -> int:
         return self._roster.residency.pool.free_count

@@ -20,7 +20,7 @@ from engine.engine import LocalEngine
 from engine.speech_model import SpeechModel
 from gateway.app import bind, make_app, make_server, make_service
 from gateway.config import load_config
-from gateway.routes import Service
+from gateway.service import Service
 from tests.fakes.fake_model import WholeFramesModel
 
 RECEIVE_S = 20.0

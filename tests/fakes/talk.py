@@ -88,7 +88,7 @@ class Talk:
     def __post_init__(self) -> None:
         self.admission = Admission(self.limits)
         settings = replace(SETTINGS, **self.changes)  # type: ignore[arg-type]
-        self.session = Session("s", "t", "key", MODEL, settings, self.admission, Random(1), self.now_s)
+        self.session = Session("s", "t", "key", lambda: MODEL, settings, self.admission, Random(1), self.now_s)
 
     def do(self, *events: ClientEvent) -> list[Action]:
         """Handle events like a connection does; refused ones are answered."""

@@ -31,6 +31,7 @@ from engine.models.hibari.network import AcousticNet
 from engine.models.hibari.phonemes import Phonemizer, is_foreign
 from engine.models.hibari.phrases import Script, plan_phrases
 from engine.models.hibari.prosody import TagState, tag_support
+from engine.errors import VoiceNotFoundError
 from engine.speech import ModelInfo, Notice, Pronunciation, Segment, Span, SpeechRequest, VoiceInfo, WordTiming
 
 _THREADS: Final = 2
@@ -155,6 +156,9 @@ class HibariModel:
         return PreparedText(tokens=1, max_rows=0, cost_s=cost_s, payload=HibariText(segment, request))
 
     def prepare_prompt(self, request: SpeechRequest) -> PreparedPrompt:
+        known = tuple(voice.id for voice in self._info.voices)
+        if request.voice not in known:
+            raise VoiceNotFoundError(request.voice, known)
         return PreparedPrompt(tokens=0, key=request.voice.encode(), payload=None)
 
     def warm_up(self) -> None:

@@ -188,13 +188,11 @@ class HiggsModel:
         description = "The model's own choice of voice." + (
             " Untrained: it speaks noise." if self._is_untrained else ""
         )
-        voices = [VoiceInfo(DEFAULT_VOICE, "Default", "mul", description)]
-        if self.voices is not None:
-            voices += [VoiceInfo(v.id, v.name, v.language or "mul", "A cloned voice.") for v in self.voices.shared()]
+        voices = (VoiceInfo(DEFAULT_VOICE, "Default", "mul", description),)
         return ModelInfo(
             name="higgs-tiny-untrained" if self._is_untrained else "higgs-audio-v3",
             sample_rate_hz=self._geometry.codec.sample_rate_hz,
-            voices=tuple(voices),
+            voices=voices,
             default_voice=DEFAULT_VOICE,
             languages=frozenset(),
             word_timing="estimated",

@@ -1,0 +1,35 @@
+"""A fake model that can clone: its library encodes a recording to how long it is; a cloned voice then speaks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.core.step import PreparedPrompt
+from engine.speech import ModelInfo, SpeechRequest
+from engine.voice_store import VoiceLibrary, VoiceStore
+from tests.fakes.fake_model import WholeFramesModel
+
+
+class CloningFakeModel(WholeFramesModel):
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.encoded = 0
+        self.voices: VoiceLibrary | None = VoiceLibrary(VoiceStore(folder), self._encode, 24_000, "fake", 30.0)
+
+    def _encode(self, samples: NDArray[np.float32]) -> NDArray[np.int16]:
+        self.encoded += 1
+        return np.full((len(samples) // 960, 2), 7, np.int16)
+
+    @property
+    def info(self) -> ModelInfo:
+        return replace(super().info, can_clone=True)
+
+    def prepare_prompt(self, request: SpeechRequest) -> PreparedPrompt:
+        assert self.voices is not None
+        if self.voices.reference(request.voice) is not None:
+            return PreparedPrompt(0, request.voice.encode(), None)
+        return super().prepare_prompt(request)
