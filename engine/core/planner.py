@@ -134,7 +134,8 @@ class Planner:
         return planned
 
     def _plan_decode(self, now_s: float) -> tuple[list[tuple[Sequence, Block]], list[DecodeItem]]:
-        runnable = [sequence for sequence in self._roster.decoding.values() if self._may_go_on(sequence, now_s)]
+        may_go_on = self._may_go_on
+        runnable = [sequence for sequence in self._roster.decoding.values() if may_go_on(sequence, now_s)]
         if len(runnable) > self.spec.max_decode_batch:
             runnable = heapq.nsmallest(self.spec.max_decode_batch, runnable, key=self._row_deadline_s)
         planned = []
@@ -167,7 +168,8 @@ class Planner:
                 block = sequence.current or sequence.next_block()
                 assert block is not None
                 block_cost_s = block.prepared.cost_s
-                if block_cost_s and not self._is_slack(sequence, deadline_s, now_s + cost_s + block_cost_s, windows):
+                ends_at_s = now_s + cost_s + block_cost_s
+                if block_cost_s and not self._is_slack(sequence, deadline_s, now_s, ends_at_s, windows):
                     continue
                 if not self._roster.take_place(sequence):
                     continue
@@ -200,19 +202,17 @@ class Planner:
             and not self._is_held(sequence, now_s)
         )
 
-    @staticmethod
     def _is_slack(
-        sequence: Sequence,
-        deadline_s: float,
-        ends_at_s: float,
-        windows: list[ReadyWindow],
+        self, sequence: Sequence, deadline_s: float, now_s: float, ends_at_s: float, windows: list[ReadyWindow]
     ) -> bool:
-        """May work that cannot be interrupted run until `ends_at_s`? Not while another stream that could be served now
+        """May work of this sequence that cannot be interrupted run until `ends_at_s`? Not while a stream with nothing
+        to play, or this one with little, could be given a window first; nor where another that could be served now
         would run dry in it, unless the work is due even sooner."""
         for window_deadline_s, _, other, _, _ in windows:
-            if window_deadline_s >= min(ends_at_s, deadline_s):
-                return True
-            if other is not sequence:
+            lead_s = other.clock.lead_s(now_s)
+            if lead_s <= 0.0 or (other is sequence and lead_s < self._pacing.ample_lead_s):
+                return False
+            if other is not sequence and window_deadline_s < min(ends_at_s, deadline_s):
                 return False
         return True
 

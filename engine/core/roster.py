@@ -156,6 +156,7 @@ class Roster:
             block.is_known = False
             self.discard(block)
         sequence.opened_utterance = None
+        sequence.window_from = None
 
     # ---- blocks --------------------------------------------------------------------------------------------------
 

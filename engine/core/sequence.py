@@ -167,12 +167,14 @@ class Block:
 
     def count_rows(self, rows: int) -> int:
         """Rows more have come; answers how many frames they completed."""
-        assert self.cursor is not None
-        before = self.frames
-        self.cursor.count(rows)
-        self.rows = self.cursor.rows
-        self.frames = self.cursor.frames
-        return self.frames - before
+        cursor = self.cursor
+        assert cursor is not None
+        cursor.count(rows)
+        self.rows = cursor.rows
+        frames = cursor.frames
+        gained = frames - self.frames
+        self.frames = frames
+        return gained
 
     def cut(self, segment: Segment, prepared: PreparedText, frames: int, codebooks: int) -> None:
         """Keep what was heard: `frames` frames, ending as every block ends, and the words that go with them."""

@@ -78,7 +78,7 @@ class Piece:
     start: int
     end: int
     payload: object
-    """PreparedText.payload or PreparedPrompt.payload; None for audio rows, which the family has by (sequence, block)."""
+    """Of PreparedText or PreparedPrompt; None for audio rows, which the family has by (sequence, block)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class VocodeItem:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A sequence appears (or changes its request): `request` is the engine.speech.SpeechRequest of its blocks from `block` on."""
+    """A sequence appears, or begins another utterance: `request` is the SpeechRequest of its blocks from `block` on."""
 
     sequence: int
     block: int
@@ -178,7 +178,7 @@ class RowOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Answer to a VocodeItem. `words`: samples counted from the block's first sample, chars of the utterance's input."""
+    """Answer to a VocodeItem. `words`: samples from the block's first sample on, chars of the utterance's input."""
 
     sequence: int
     block: int

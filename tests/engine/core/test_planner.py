@@ -114,6 +114,17 @@ def test_a_net_that_cannot_be_interrupted_waits_while_a_stream_would_run_dry_in_
     assert driver.chunks[first]
 
 
+def test_a_first_window_is_made_before_the_next_net_is_begun() -> None:
+    driver = SyncDriver(model := WholeFramesModel(net_cost_s=0.05), tick_s=0.001)
+    utterance = driver.open(REQUEST)
+    driver.feed(utterance, whole_segment("One."))
+    driver.feed(utterance, whole_segment(" Two.", 4))
+    other = opened(driver, "other")
+    while not (driver.chunks[utterance] and driver.chunks[other]):
+        driver.tick()
+    assert all(not (plan.prefill and plan.vocode) for plan in model.plans)
+
+
 def test_a_stream_that_has_nothing_to_run_does_not_hold_up_a_net() -> None:
     model = WholeFramesModel(net_cost_s=5.0)
     driver = SyncDriver(model, EngineSettings(max_unread_s=0.5), reads=False)
