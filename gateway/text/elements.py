@@ -56,6 +56,10 @@ _INLINE: Final = frozenset(
     """
     )
 )
+_WITH_FLAGS: Final = frozenset(
+    listed("input button option video audio details script ol iframe track form select textarea img style dialog")
+)
+"""HTML that may have attributes without a value; "a <b and c> d" has none."""
 _HIDDEN: Final = frozenset(listed("script style"))
 _THOUGHTS: Final = frozenset(listed("think thinking thought thoughts reasoning scratchpad analysis reflection"))
 """What a reasoning model writes for itself; nobody wants to hear it."""
@@ -117,7 +121,7 @@ def read_element(body: str, *, is_after_word: bool) -> Element | None:
         return _closing(name, is_after_word=is_after_word)
     known = _known(tag, is_empty=is_empty)
     if known is not None:
-        if is_bare and known.name not in _BLOCKS | _INLINE:
+        if is_bare and name not in _WITH_FLAGS:
             return None
         return known
     if is_bare or is_after_word:

@@ -82,8 +82,8 @@ def _full_stop(body: str, language: str | None) -> Ending | None:
     lower = body.lower()
     if lower in BEFORE_NAME:
         return None
-    if lower in WORD_DECIDES:
-        return _NAME_ABBREVIATION
+    if lower in WORD_DECIDES:  # "Gen. Lee", "art. Then"
+        return _NAME_ABBREVIATION if body[0].isupper() or "." in body else _ABBREVIATION
     if lower in EITHER:
         return _ABBREVIATION
     if len(body) == 1 and body.isalpha():

@@ -384,7 +384,7 @@ def _instead_of(text: str, index: int, *, is_english: bool) -> str:
     is_between_digits = before[-1:].isdigit() and after[:1].isdigit()
     if mark == "*":
         return (" times " if is_english else "×") if is_between_digits else ""
-    if mark in "_|":
+    if mark in "_|`":
         return " " if is_between_words else ""
     if mark in "{}":
         return " " if before and after else ""

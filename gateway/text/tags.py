@@ -301,7 +301,7 @@ class TagScanner:
         for name in element.unknown:
             self._report(f"<{name}>", span)
         if element.gap is not None:
-            self._sink.gap(element.gap, span.start, span.start)
+            self._sink.gap(element.gap, span.start, span.end)
             self._last = " "
         if element.is_closing:
             self._leave(element.name, span)
