@@ -203,7 +203,7 @@ async def _with_waits(text: AsyncIterator[str], front_end: TextFrontEnd) -> Asyn
     try:
         while True:
             if reading is None:
-                reading = asyncio.ensure_future(_next(text))
+                reading = asyncio.create_task(_next(text), name="next piece of say")
             wake_at_s = front_end.wake_at_s
             timeout_s = None if wake_at_s is None else max(0.0, wake_at_s - time.monotonic())
             await asyncio.wait({reading}, timeout=timeout_s)
@@ -219,6 +219,8 @@ async def _with_waits(text: AsyncIterator[str], front_end: TextFrontEnd) -> Asyn
     finally:
         if reading is not None:
             reading.cancel()
+            with suppress(asyncio.CancelledError, StopAsyncIteration):
+                await reading
 
 
 async def _next(text: AsyncIterator[str]) -> str:
