@@ -145,6 +145,12 @@ class Roster:
             return self.residency.take_place(sequence)
         return True
 
+    def forget_again(self, forget: Forget) -> None:
+        """The plan that carried it failed as a whole: nobody knows whether it was done."""
+        self.forgets.append(forget)
+        if forget.block is None:
+            self.dismissed.add(forget.sequence)
+
     def forget_sequence(self, sequence: Sequence) -> None:
         """The family may drop all of it; the next block begins a fresh context."""
         if sequence.is_resident:

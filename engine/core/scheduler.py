@@ -26,7 +26,7 @@ from engine.core.step import (
     StepResult,
     Window,
 )
-from engine.errors import CapacityError
+from engine.errors import CapacityError, SpeechFailedError
 from engine.speech import AudioChunk, Notice, Pcm, Segment, SpeechRequest, WordTiming
 
 NEVER_S = 86_400.0
@@ -126,9 +126,15 @@ class Scheduler:
         return self._roster.utterances.get(utterance_id)
 
     def extend(self, utterance_id: int, segment: Segment, now_s: float) -> None:
-        """Append a segment. Raises CapacityError where its pages could not be had with nobody else there."""
+        """Append a segment. Raises CapacityError where its pages could not be had with nobody else there, and
+        SpeechFailedError where the model made nothing of it that could be spoken."""
         utterance = self._roster.utterances[utterance_id]
         prepared = self._prepare(segment, utterance.request)
+        if self.spec.codebooks and (prepared.tokens < 1 or prepared.max_rows < self.spec.codebooks):
+            raise SpeechFailedError(
+                f"the model prepared {prepared.tokens} positions and {prepared.max_rows} rows for a segment; "
+                f"it takes at least 1 and {self.spec.codebooks}"
+            )
         most = utterance.prompt.tokens + prepared.tokens + prepared.max_rows
         if not self._roster.residency.positions_that_fit(utterance.prompt, most):
             raise CapacityError(
@@ -233,7 +239,9 @@ class Scheduler:
                 self._fail_utterance(utterance, message, now_s, out)
             self._roster.forget_sequence(sequence)
             self._roster.settle(sequence)
-        self._roster.forgets.extend(plan.forgets)
+        for forget in plan.forgets:
+            if forget.sequence not in touched:
+                self._roster.forget_again(forget)
         self._roster.residency.pool.settle(plan.tick)
         return out
 

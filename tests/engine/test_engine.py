@@ -295,6 +295,20 @@ async def test_a_model_that_keeps_failing_ends_the_engine_with_errors_and_no_han
     await engine.close()
 
 
+async def test_a_cancelled_loop_fails_its_streams() -> None:
+    engine = await started(WholeFramesModel())
+    stream = engine.open_session("s").open_stream(REQUEST)
+    reader = asyncio.create_task(read_all(stream))
+    await asyncio.sleep(0)
+    assert engine._loop_task is not None
+    engine._loop_task.cancel()
+    async with asyncio.timeout(WITHIN_S):
+        with pytest.raises(SpeechFailedError, match="cancelled"):
+            await reader
+    assert not engine.is_healthy
+    await engine.close()
+
+
 async def test_close_ends_every_stream_and_releases_the_model(engine: LocalEngine) -> None:
     stream = engine.open_session("s").open_stream(REQUEST)
     stream.feed(whole_segment("A long sentence that nobody hears to its end."))

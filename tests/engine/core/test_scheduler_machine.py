@@ -92,7 +92,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.scheduler = Scheduler(self.model.spec, pacing, self.model.prepare, np.zeros(0, np.float32))
         self.lanes: dict[int, int] = {}
         self.spoken: dict[int, _Spoken] = {}
-        self.launched: tuple[StepPlan, StepResult] | None = None
+        self.launched: tuple[StepPlan, StepResult | None] | None = None
         self.segments = 0
 
     # ---- what callers do ---------------------------------------------------------------------------------------------
@@ -169,20 +169,21 @@ class SchedulerMachine(RuleBasedStateMachine):
     # ---- what the loop does ------------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.launched is None)
-    @rule()
-    def launch(self) -> None:
+    @rule(is_broken=st.sampled_from([False] * 30 + [True]))
+    def launch(self, is_broken: bool) -> None:
         plan = self.scheduler.plan(self.now_s)
         if plan is not None:
             self.check_budgets(plan)
-            self.launched = (plan, self.model.execute(plan))
+            self.launched = (plan, None if is_broken else self.model.execute(plan))
 
     @precondition(lambda self: self.launched is not None)
     @rule(is_broken=st.sampled_from([False] * 30 + [True]))
     def land(self, is_broken: bool) -> None:
+        """The model may fail before it did anything, or after it did all."""
         assert self.launched is not None
         (plan, result), self.launched = self.launched, None
         self.now_s += 0.01
-        if is_broken:
+        if is_broken or result is None:
             self.take(self.scheduler.abort(plan, "broken", self.now_s))
         else:
             self.take(self.scheduler.commit(plan, result, self.now_s))
@@ -191,7 +192,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def turn(self, ticks: int) -> None:
         for _ in range(ticks):
             if self.launched is None:
-                self.launch()
+                self.launch(is_broken=False)
             if self.launched is None:
                 return
             self.land(is_broken=False)
@@ -303,14 +304,14 @@ class SchedulerMachine(RuleBasedStateMachine):
             self.read_everything()
             self.every_page_has_one_owner()
             if self.launched is None:
-                self.launch()
+                self.launch(is_broken=False)
             if self.launched is None:
                 break
             self.land(is_broken=False)
         assert all(spoken.is_over for spoken in self.spoken.values()), self.describe()
         for lane in list(self.lanes):
             self.close(lane)
-        self.launch()
+        self.launch(is_broken=False)
         if self.launched is not None:
             self.land(is_broken=False)
         assert self.scheduler.plan(self.now_s) is None
