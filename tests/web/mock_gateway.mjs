@@ -173,7 +173,6 @@ class MockSession {
 
   /** @param {any} message */
   receive(message) {
-    this.gateway.received.push(message);
     const utterance = this.utterances.get(message.utterance);
     switch (message.type) {
       case "open":
@@ -318,14 +317,10 @@ export class MockGateway {
   constructor(behaviour = {}) {
     this.behaviour = behaviour;
     this.next_session = 0;
-    /** Every client message, in order. @type {any[]} */
-    this.received = [];
     /** Tokens shown on the socket's address. @type {string[]} */
     this.socket_tokens = [];
     /** @type {Map<string, MockSession>} */
     this.sessions = new Map();
-    /** Other files to serve, by path: what tests put beside the page. @type {Map<string, string>} */
-    this.extra_files = new Map();
     this.server = createServer((request, response) => this.answer(request, response));
     this.sockets = new WebSocketServer({ noServer: true, handleProtocols: () => "antiphon.v1.json" });
     this.server.on("upgrade", (request, socket, head) => this.upgrade(request, socket, head));
@@ -377,12 +372,6 @@ export class MockGateway {
     const path = new URL(request.url ?? "/", "http://mock").pathname;
     response.setHeader("Content-Security-Policy", CSP);
     response.setHeader("X-Content-Type-Options", "nosniff");
-    const extra = this.extra_files.get(path);
-    if (extra !== undefined) {
-      response.setHeader("Content-Type", "text/javascript");
-      response.end(extra);
-      return;
-    }
     if (path === "/" || path.startsWith("/web/")) {
       const file = join(WEB, path === "/" ? "index.html" : normalize(path.slice("/web/".length)));
       if (!existsSync(file)) {
@@ -451,7 +440,6 @@ export class MockGateway {
         session.receive(message);
         return;
       }
-      this.received.push(message);
       const kept = this.behaviour.forgets === true ? undefined : this.sessions.get(message.resume_token);
       if (kept === undefined) {
         session.error("resume_unknown", "this session is not kept here");

@@ -13,6 +13,7 @@ function milliseconds(ms) {
 export class HeroView {
   #figure = byId("first-audio", HTMLOutputElement);
   #lead = byId("hero-lead", HTMLElement);
+  #written = byId("fact-written", HTMLElement);
   #server = byId("fact-server", HTMLElement);
   #packet = byId("fact-packet", HTMLElement);
   #buffer = byId("fact-buffer", HTMLElement);
@@ -34,6 +35,7 @@ export class HeroView {
     const { first_audio_ms, first_text_at_ms, first_frame_at_ms, done } = utterance;
     const packet_ms = first_frame_at_ms === null || first_text_at_ms === null ? null : first_frame_at_ms - first_text_at_ms;
     this.#figure.textContent = first_audio_ms === null ? "…" : String(Math.round(first_audio_ms));
+    this.#written.textContent = first_audio_ms === null ? "–" : utterance.writtenAtFirstSound();
     this.#server.textContent = milliseconds(done?.metrics.first_audio_ms);
     this.#packet.textContent = milliseconds(packet_ms);
     this.#buffer.textContent = milliseconds(first_audio_ms === null || packet_ms === null ? null : first_audio_ms - packet_ms);

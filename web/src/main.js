@@ -182,6 +182,10 @@ for (const gesture of ["pointerdown", "keydown"]) {
   document.addEventListener(gesture, () => player.unlock(), { once: true, capture: true });
 }
 
+// On a small screen the panels would bury the page; they open at a press.
+if (matchMedia("(max-width: 62rem)").matches) {
+  for (const panel of document.querySelectorAll("details.panel")) panel.removeAttribute("open");
+}
 theme.show();
 connection.start();
 requestAnimationFrame(paint);

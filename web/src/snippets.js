@@ -104,6 +104,10 @@ asyncio.run(main())`;
     title: "LiveKit",
     note: "LiveKit's own ElevenLabs plugin, pointed here: pip install livekit-plugins-elevenlabs",
     code({ base_url, options, needs_key }) {
+      const speed =
+        options.speed === undefined
+          ? ""
+          : `\n        voice_settings=elevenlabs.VoiceSettings(stability=0.5, similarity_boost=0.75, speed=${options.speed}),`;
       return `${needs_key ? "import os\n\n" : ""}from livekit.agents import AgentSession
 from livekit.plugins import elevenlabs
 
@@ -112,7 +116,7 @@ session = AgentSession(
         base_url=${python(`${origin(base_url)}/v1`)},
         api_key=${needs_key ? 'os.environ["ANTIPHON_KEY"]' : '"unused"'},
         voice_id=${python(options.voice ?? "")},
-        encoding="pcm_24000",
+        encoding="pcm_24000",${speed}
     ),
     # stt=…, llm=…
 )`;
@@ -123,13 +127,14 @@ session = AgentSession(
     title: "Pipecat",
     note: 'Pipecat\'s own ElevenLabs service, pointed here: pip install "pipecat-ai[elevenlabs]"',
     code({ base_url, options, needs_key }) {
+      const speed = options.speed === undefined ? "" : `, speed=${options.speed}`;
       return `${needs_key ? "import os\n\n" : ""}from pipecat.services.elevenlabs.tts import ElevenLabsTTSService
 
 tts = ElevenLabsTTSService(
     url=${python(websocketOrigin(base_url))},
     api_key=${needs_key ? 'os.environ["ANTIPHON_KEY"]' : '"unused"'},
     sample_rate=24000,
-    settings=ElevenLabsTTSService.Settings(voice=${python(options.voice ?? "")}),
+    settings=ElevenLabsTTSService.Settings(voice=${python(options.voice ?? "")}${speed}),
 )`;
     },
   },

@@ -9,7 +9,7 @@
 export const SUPPORT = Object.freeze({
   rendered: { mark: "●", words: "this voice does it" },
   approximated: { mark: "◐", words: "this voice comes close" },
-  contextual: { mark: "◌", words: "this voice does it where the text allows" },
+  contextual: { mark: "◌", words: "this voice imitates it with the word after it" },
   unsupported: { mark: "○", words: "this voice cannot" },
 });
 
@@ -62,7 +62,7 @@ export const TAG_GROUPS = Object.freeze([
   {
     id: "sfx",
     title: "Sounds",
-    hint: "Act where they stand.",
+    hint: "Act where they stand, on the word right after them.",
     tags: [
       tag("sfx", "cough", "Ahem"), tag("sfx", "laughter", "Haha"), tag("sfx", "crying", "Boohoo"),
       tag("sfx", "screaming", "Aaah"), tag("sfx", "burping", "Burp"), tag("sfx", "humming", "Hmm"),
@@ -71,9 +71,13 @@ export const TAG_GROUPS = Object.freeze([
   },
 ]);
 
-/** @param {Tag} tag @returns {string} what is put into the text */
+/**
+ * What is put into the text. A sound's usual spelling stands right after its tag: that is what the models imitate.
+ * @param {Tag} tag
+ * @returns {string}
+ */
 export function tagText(tag) {
-  return `<|${tag.name}|>`;
+  return `<|${tag.name}|>${tag.spoken ?? ""}`;
 }
 
 /**

@@ -114,6 +114,16 @@ export class Utterance {
     return this.first_sound_at_ms - this.first_text_at_ms;
   }
 
+  /** How much of the text had been sent at the first sound. @returns {string} in words of the text, "all" if complete */
+  writtenAtFirstSound() {
+    const at_ms = this.first_sound_at_ms ?? Number.POSITIVE_INFINITY;
+    let chars = 0;
+    for (const fragment of this.fragments) if (fragment.at_ms <= at_ms) chars += fragment.chars;
+    if (this.is_text_complete && chars === this.code_points.length) return "all";
+    const words = this.code_points.slice(0, chars).join("").replaceAll(/<\|[^|]*\|>/g, " ").match(/\S+/g)?.length ?? 0;
+    return words === 1 ? "1 word" : `${words} words`;
+  }
+
   /** @param {UtteranceState} next @returns {boolean} false if it came too late */
   enter(next) {
     if (!TRANSITIONS[this.state].includes(next)) return false;

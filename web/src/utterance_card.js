@@ -58,6 +58,8 @@ export class UtteranceCard {
   #timeline;
   /** @type {HTMLElement[]} */
   #words = [];
+  /** What stands before each word: tags, marks, spaces. @type {Map<number, HTMLElement>} */
+  #gaps = new Map();
   #worded_to = 0;
   #heard = 0;
   #current = -1;
@@ -141,7 +143,11 @@ export class UtteranceCard {
     const added = [];
     for (const word of words.slice(this.#words.length)) {
       if (word.start_char > this.#worded_to) {
-        added.push(element("span", { class: "gap" }, ...pieces(code_points, this.#worded_to, word.start_char)));
+        const gap = element("span", {}, ...pieces(code_points, this.#worded_to, word.start_char));
+        // Words that are lit already have lit the mark that follows them.
+        gap.classList.toggle("heard", this.#words.length > 0 && this.#words.length <= this.#heard);
+        this.#gaps.set(this.#words.length, gap);
+        added.push(gap);
       }
       const text = code_points.slice(Math.max(word.start_char, this.#worded_to), word.end_char).join("");
       const span = element("span", { class: "word" }, text);
@@ -195,7 +201,11 @@ export class UtteranceCard {
 
   /** @param {number} heard words begun @param {number} current index, or -1 */
   #light(heard, current) {
-    for (; this.#heard < heard; this.#heard += 1) this.#words[this.#heard]?.classList.add("heard");
+    for (; this.#heard < heard; this.#heard += 1) {
+      for (const part of [this.#gaps.get(this.#heard), this.#words[this.#heard], this.#gaps.get(this.#heard + 1)]) {
+        part?.classList.add("heard");
+      }
+    }
     if (current === this.#current) return;
     this.#words[this.#current]?.classList.remove("current");
     this.#words[current]?.classList.add("current");

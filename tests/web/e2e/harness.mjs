@@ -1,10 +1,11 @@
 // @ts-check
-/** Starts the page in headless Chromium against a mock gateway, with every sample that it plays recorded. */
+/** The page in headless Chromium, with every sample that it plays recorded. */
 
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { chromium } from "playwright-core";
 import { MockGateway } from "../mock_gateway.mjs";
+import { front } from "./front.mjs";
 
 /** @typedef {import("playwright-core").Page} Page */
 /** @typedef {import("../mock_gateway.mjs").Behaviour} Behaviour */
@@ -15,6 +16,8 @@ const FLAGS = [
   "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
   "--disable-component-update", "--disable-sync",
 ];
+
+const RECORDER_PATH = "/web/recorder.js";
 
 /**
  * Runs in the audio worklet before the page's processor, and makes it report each quantum that it hands over. (A recording
@@ -33,7 +36,7 @@ globalThis.registerProcessor = (name, Processor) =>
 `;
 
 /** Runs in the page before its own code: collects the recording, and notes when words light up and keys are pressed. */
-function tap(/** @type {{rate_hz: number | null}} */ { rate_hz }) {
+function tap(/** @type {{rate_hz: number | null, recorder: string}} */ { rate_hz, recorder }) {
   /** @type {any} */
   const page = globalThis;
   page.recorded = [];
@@ -47,7 +50,7 @@ function tap(/** @type {{rate_hz: number | null}} */ { rate_hz }) {
   };
   const addModule = AudioWorklet.prototype.addModule;
   AudioWorklet.prototype.addModule = async function (url, options) {
-    await addModule.call(this, "/web/recorder.js");
+    await addModule.call(this, recorder);
     return addModule.call(this, url, options);
   };
   const Node = AudioWorkletNode;
@@ -86,49 +89,69 @@ export async function closeBrowser() {
   browser = null;
 }
 
-export class Bench {
-  /** What the page wrote to its console as an error or warning, and what it threw. @type {string[]} */
-  complaints = [];
+/**
+ * @typedef {object} VisitOptions
+ * @property {number | null} [rate_hz] of the sound card; null = the browser's own
+ * @property {import("playwright-core").BrowserContextOptions} [context]
+ * @property {RegExp} [allowed] complaints on the console that this test is about
+ */
 
-  /**
-   * @param {MockGateway} gateway
-   * @param {Page} page
-   * @param {string} address
-   */
-  constructor(gateway, page, address) {
-    this.gateway = gateway;
+/** One visit to the page at an address, with all that is played, sent and complained of there. */
+export class Visit {
+  /** Errors and warnings of the page's console, and what it threw. @type {string[]} */
+  complaints = [];
+  /** @type {any[]} */
+  #sent = [];
+  /** @type {any[]} */
+  #got = [];
+
+  /** @param {Page} page @param {string} address */
+  constructor(page, address) {
     this.page = page;
     this.address = address;
+    page.on("console", (message) => {
+      if (["error", "warning"].includes(message.type())) this.complaints.push(message.text());
+    });
+    page.on("pageerror", (error) => this.complaints.push(String(error)));
+    page.on("websocket", (socket) => {
+      socket.on("framesent", ({ payload }) => this.#sent.push(JSON.parse(String(payload))));
+      socket.on("framereceived", ({ payload }) => {
+        if (typeof payload === "string") this.#got.push(JSON.parse(payload));
+      });
+    });
   }
 
   /**
-   * @param {Behaviour} behaviour
-   * @param {(bench: Bench) => Promise<void>} body
-   * @param {{rate_hz?: number | null, context?: import("playwright-core").BrowserContextOptions, allowed?: RegExp}} [options]
-   *   `rate_hz` of the sound card, null = the browser's; `allowed`: complaints that this test is about
+   * @param {string} address
+   * @param {(visit: Visit) => Promise<void>} body
+   * @param {VisitOptions} [options]
    */
-  static async run(behaviour, body, { rate_hz = 24_000, context = {}, allowed = /^$/ } = {}) {
+  static async run(address, body, { rate_hz = 24_000, context = {}, allowed = /^$/ } = {}) {
+    const before = await front(address, RECORDER_PATH, RECORDER);
     browser ??= await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
-    const gateway = new MockGateway(behaviour);
-    gateway.extra_files.set("/web/recorder.js", RECORDER);
-    const address = await gateway.listen();
     const session = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...context });
     session.setDefaultTimeout(15_000);
     try {
       const page = await session.newPage();
-      const bench = new Bench(gateway, page, address);
-      page.on("console", (message) => {
-        if (["error", "warning"].includes(message.type())) bench.complaints.push(message.text());
-      });
-      page.on("pageerror", (error) => bench.complaints.push(String(error)));
-      await page.addInitScript(tap, { rate_hz });
-      await page.goto(address);
-      await body(bench);
-      assert.deepEqual(bench.complaints.filter((line) => !allowed.test(line)), []);
+      const visit = new Visit(page, before.address);
+      await page.addInitScript(tap, { rate_hz, recorder: RECORDER_PATH });
+      await page.goto(before.address);
+      await body(visit);
+      assert.deepEqual(visit.complaints.filter((line) => !allowed.test(line)), []);
     } finally {
       await session.close();
-      await gateway.close();
+      await before.close();
     }
+  }
+
+  /** Client messages of a type, in order. @param {string} type */
+  sent(type) {
+    return this.#sent.filter((message) => message.type === type);
+  }
+
+  /** Server messages of a type, in order. @param {string} type */
+  got(type) {
+    return this.#got.filter((message) => message.type === type);
   }
 
   ready() {
@@ -176,10 +199,20 @@ export class Bench {
       frameOf: (index) => frames[Math.floor(index / QUANTUM)] + (index % QUANTUM),
     };
   }
+}
 
-  /** @param {string} type */
-  messages(type) {
-    return this.gateway.received.filter((message) => message.type === type);
+/**
+ * A visit to the page on a mock gateway.
+ * @param {Behaviour} behaviour
+ * @param {(visit: Visit, gateway: MockGateway) => Promise<void>} body
+ * @param {VisitOptions} [options]
+ */
+export async function visitMock(behaviour, body, options) {
+  const gateway = new MockGateway(behaviour);
+  try {
+    await Visit.run(await gateway.listen(), (visit) => body(visit, gateway), options);
+  } finally {
+    await gateway.close();
   }
 }
 

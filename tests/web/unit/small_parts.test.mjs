@@ -63,6 +63,7 @@ test("examples use known tags, and lose those a voice cannot do", () => {
 
 test("a tag is inserted in the form the protocol documents", () => {
   assert.equal(tagText({ name: "emotion:awe", label: "awe" }), "<|emotion:awe|>");
+  assert.equal(tagText({ name: "sfx:cough", label: "cough", spoken: "Ahem" }), "<|sfx:cough|>Ahem");
 });
 
 test("stored settings that are missing, broken or out of range are as by default", () => {
