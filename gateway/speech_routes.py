@@ -80,7 +80,7 @@ SPEECH_ENDPOINTS: Final[tuple[SpeechEndpoint, ...]] = (
     ),
     SpeechEndpoint(
         "deepgram http",
-        _mounted("deepgram", "/v1/speak"),
+        _mounted("deepgram", "/v1/speak", "/v2/speak"),
         credentials.deepgram,
         deepgram_http.read_order,
         deepgram_http.error_body,

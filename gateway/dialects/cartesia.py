@@ -11,6 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gateway.audio.silence import short_silence
 from gateway.dialects.base import Handshake, ServerFacts
 from gateway.dialects.cartesia_frames import chunk_fields, error_fields, words_fields
 from gateway.dialects.cartesia_options import read_generation
@@ -45,6 +46,9 @@ class _Context:
     last_character: str = " "
     flush_id: int = 0
     has_ended: bool = False
+    silence: bytes = b""
+    """What stands for a transcript with nothing to speak; empty while there is no transcript."""
+    format: tuple[str, int] = ("pcm_s16le", 24000)
 
 
 class CartesiaDialect:
@@ -94,6 +98,7 @@ class CartesiaDialect:
             if is_segment and not context.last_character.isspace() and not transcript[0].isspace():
                 transcript = f" {transcript}"
             context.last_character = transcript[-1]
+            context.silence = short_silence(*context.format)
             events.append(TextFragment(context_id, transcript))
             is_flush = is_flush or is_segment
         elif transcript:
@@ -109,7 +114,9 @@ class CartesiaDialect:
 
     def _open(self, context_id: str, fields: Fields) -> list[ClientEvent]:
         order = read_generation(fields, self._server, is_raw_only=True)
-        self._contexts[context_id] = _Context()
+        options = order.options
+        audio_format = (options.format or "pcm_s16le", options.sample_rate_hz or 24000)
+        self._contexts[context_id] = _Context(format=audio_format)
         events: list[ClientEvent] = [
             OpenUtterance(context_id, self._lanes.take(context_id), order.options, has_words=order.has_words)
         ]
@@ -147,13 +154,21 @@ class CartesiaDialect:
                     _frame(event.utterance, "flush_done", done=False, status=206, flush_done=True, flush_id=event.id)
                 ]
             case Done():
-                return self._end(event.utterance)
+                return [*self._quiet(event), *self._end(event.utterance)]
             case Cancelled() if not event.after_done:
                 return self._end(event.utterance)
             case Failed():
                 return self._failed(event)
             case _:
                 return []
+
+    def _quiet(self, event: Done) -> list[str | bytes]:
+        """A little silence for a transcript with nothing to speak: Pipecat gives up on a service after three such."""
+        context = self._contexts.get(event.utterance)
+        if context is None or not context.silence or event.audio_samples or event.reason == "error":
+            return []
+        audio = Audio(event.utterance, 0, 0, 0, context.silence, event.sample_rate_hz)
+        return [wire({**chunk_fields(audio), "context_id": event.utterance})]
 
     def _end(self, context_id: str) -> list[str | bytes]:
         if self._contexts.pop(context_id, None) is None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from gateway.audio.silence import short_silence
 from gateway.dialects.base import Handshake, ServerFacts
 from gateway.dialects.deepgram_frames import error_message, handshake_error, warning
 from gateway.dialects.deepgram_options import read_query
 from gateway.dialects.json_fields import read_fields, wire
-from gateway.dialects.turns import Turns
+from gateway.dialects.turns import Turn, Turns
 from gateway.errors import ClientError, ErrorCode, WarningCode
 from gateway.events import (
     Audio,
@@ -90,6 +91,7 @@ class DeepgramDialect:
         if text[:1].isalpha() and _SENTENCE.search(turn.last_text):
             text = f" {text}"
         turn.last_text = text or turn.last_text
+        turn.has_text |= not text.isspace() and bool(text)
         return [*events, TextFragment(turn.utterance, text)]
 
     def _flush(self) -> list[ClientEvent]:
@@ -110,11 +112,13 @@ class DeepgramDialect:
                 return [event.payload] if is_wanted else []
             case Ready():
                 return [self._metadata(event)]
-            case Done() | Cancelled():
-                return self._ended(event.utterance)
+            case Done():
+                return self._told(self._turns.done(event))
+            case Cancelled():
+                return self._told(self._turns.ended(event.utterance))
             case Failed():
                 ends = event.utterance if event.ends_utterance else None
-                return [error_message(event), *([] if ends is None else self._ended(ends))]
+                return [error_message(event), *([] if ends is None else self._told(self._turns.ended(ends)))]
             case Warned() if event.code is not WarningCode.NOTHING_TO_CANCEL:
                 return [warning(event)]
             case Pong() if event.id == CLEARED:
@@ -122,9 +126,17 @@ class DeepgramDialect:
             case _:
                 return []
 
-    def _ended(self, utterance: str) -> list[str | bytes]:
+    def _told(self, turns: list[Turn]) -> list[str | bytes]:
         """A marker for each flushed turn that is over; a turn ended without a Flush (idle, refused) has none."""
-        return [self._numbered("Flushed") for turn in self._turns.ended(utterance) if turn.is_flushed]
+        messages: list[str | bytes] = []
+        for turn in turns:
+            if turn.is_quiet:
+                # Pipecat gives up on a service after three turns without audio.
+                options = self._order.options
+                messages.append(short_silence(options.format or "pcm_s16le", options.sample_rate_hz or 0))
+            if turn.is_flushed:
+                messages.append(self._numbered("Flushed"))
+        return messages
 
     def _numbered(self, kind: str) -> str:
         message = wire({"type": kind, "sequence_id": self._sequence_id})

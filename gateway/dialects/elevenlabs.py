@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from gateway.audio.containers import ContainerEncoder
+from gateway.audio.silence import short_silence
 from gateway.dialects.base import Handshake, ServerFacts
 from gateway.dialects.elevenlabs_alignment import Alignment
 from gateway.dialects.elevenlabs_options import read_options, read_output_format
@@ -86,6 +87,7 @@ class _Context:
     held_space: str = ""
     """Stream-input only: the space behind "1." that the client's own splitter may have put into "1.5"."""
     failure: Failed | None = None
+    has_text: bool = False
 
 
 class ElevenLabsDialect:
@@ -195,7 +197,7 @@ class ElevenLabsDialect:
         is_segment = is_flush or self._is_by_sentence
         if is_segment and not context.last_character.isspace() and not text[0].isspace():
             text = f" {text}"
-        context.last, context.last_character = "text", text[-1]
+        context.last, context.last_character, context.has_text = "text", text[-1], True
         events: list[ClientEvent] = [TextFragment(context_id, text)]
         if is_segment:
             events.append(Flush(context_id))
@@ -222,7 +224,7 @@ class ElevenLabsDialect:
                 events += self._speak(SINGLE_ID, context, whole + context.held_space, is_flush)
                 context.held_space = ""
             else:
-                context.last, context.last_character = "text", whole[-1]
+                context.last, context.last_character, context.has_text = "text", whole[-1], True
                 events.append(TextFragment(SINGLE_ID, whole))
         elif is_flush:
             events.append(Flush(SINGLE_ID))
@@ -252,7 +254,8 @@ class ElevenLabsDialect:
                     context.alignment.add(event)
                 return []
             case Done():
-                return self._end(event.utterance, is_complete=event.reason != "error")
+                quiet = self._quiet(event)
+                return [*quiet, *self._end(event.utterance, is_complete=event.reason != "error")]
             case Cancelled():
                 return [] if event.after_done else self._end(event.utterance, is_complete=False)
             case Failed():
@@ -265,6 +268,15 @@ class ElevenLabsDialect:
         if context is None or not event.payload:
             return []
         payload = event.payload if context.encoder is None else context.encoder.encode(event.payload)
+        return [self._frame(event.utterance, context, payload)] if payload else []
+
+    def _quiet(self, event: Done) -> list[str | bytes]:
+        """A little silence for a text with nothing to speak: Pipecat gives up on a service after three such turns."""
+        context = self._contexts.get(event.utterance)
+        if context is None or not context.has_text or event.audio_samples or event.reason == "error":
+            return []
+        silence = short_silence(self._output.format, self._output.sample_rate_hz)
+        payload = silence if context.encoder is None else context.encoder.encode(silence)
         return [self._frame(event.utterance, context, payload)] if payload else []
 
     def _frame(self, context_id: str, context: _Context, payload: bytes) -> str:

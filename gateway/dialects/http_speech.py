@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from gateway.audio.containers import MEDIA_TYPES, Container, ContainerEncoder
+from gateway.audio.silence import short_silence
 from gateway.dialects.base import Handshake, ServerFacts
 from gateway.dialects.json_fields import Fields, read_fields, wire
 from gateway.errors import ClientError, ErrorCode
@@ -164,7 +165,7 @@ class HttpSpeechDialect:
         self._read = read
         self._error_body = error_body
         self._has_request = False
-        self._body: Body | None = None
+        self._order: SpeechOrder | None = None
         self.head: ResponseHead | None = None
         self.is_over = False
         """The body is complete, or cut off: nothing more is to be sent."""
@@ -179,8 +180,7 @@ class HttpSpeechDialect:
             return [Leave()]
         self._has_request = True
         fields = read_fields(message, self._server.limits.message_bytes)
-        order = self._read(self._handshake, self._server, fields)
-        self._body = order.body
+        order = self._order = self._read(self._handshake, self._server, fields)
         return [
             *order.remarks,
             OpenUtterance(SPEECH_ID, options=order.options),
@@ -198,7 +198,7 @@ class HttpSpeechDialect:
         return [piece] if piece else []
 
     def _piece(self, event: ServerEvent) -> bytes:
-        body = self._body
+        body = None if self._order is None else self._order.body
         match event:
             case Failed():
                 return self._failed(event)
@@ -207,12 +207,21 @@ class HttpSpeechDialect:
             case Words() if body is not None:
                 return self._begun(body.words(event))
             case Done() if body is not None:
-                piece = body.done(event)
+                piece = self._quiet(event) + body.done(event)
                 self._begin_response()
                 self.is_over = True
                 return piece
             case _:
                 return b""
+
+    def _quiet(self, event: Done) -> bytes:
+        """A little silence for a text with nothing to speak: clients take an answer without audio for a failure."""
+        order = self._order
+        if order is None or event.audio_samples or event.reason == "error" or not order.text.strip():
+            return b""
+        rate_hz = event.sample_rate_hz
+        silence = short_silence(order.options.format or "pcm_s16le", rate_hz)
+        return order.body.audio(Audio(event.utterance, 0, 0, 0, silence, rate_hz))
 
     def _begun(self, piece: bytes) -> bytes:
         if piece:
@@ -220,13 +229,13 @@ class HttpSpeechDialect:
         return piece
 
     def _begin_response(self) -> None:
-        if self.head is None and self._body is not None:
-            self.head = ResponseHead(200, self._body.headers)
+        if self.head is None and self._order is not None:
+            self.head = ResponseHead(200, self._order.body.headers)
 
     def _failed(self, event: Failed) -> bytes:
         self.is_over = True
-        if self.head is not None and self._body is not None:
-            piece = self._body.failed(event)
+        if self.head is not None and self._order is not None:
+            piece = self._order.body.failed(event)
             self.is_cut_off = piece is None
             return piece or b""
         status = STATUS[event.code]

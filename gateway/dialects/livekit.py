@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.audio.formats import resolve_format
+from gateway.audio.silence import short_silence
 from gateway.dialects.base import Handshake, ServerFacts
 from gateway.dialects.json_fields import Fields, read_fields, wire
-from gateway.dialects.turns import Turns
+from gateway.dialects.turns import Turn, Turns
 from gateway.errors import ClientError, ErrorCode
 from gateway.events import (
     Audio,
@@ -91,7 +92,9 @@ class LiveKitDialect:
                 opened: list[ClientEvent] = [] if turn is not None else self._open(fields.fields("generation_config"))
                 turn = self._turns.current
                 assert turn is not None
-                return [*opened, TextFragment(turn.utterance, fields.require("transcript"))]
+                transcript = fields.require("transcript")
+                turn.has_text |= bool(transcript.strip())
+                return [*opened, TextFragment(turn.utterance, transcript)]
             case "session.flush":
                 turn = self._turns.current
                 opened = [] if turn is not None else self._open(Fields({}))
@@ -144,17 +147,26 @@ class LiveKitDialect:
                 return [self._named("output_audio", audio=base64.b64encode(event.payload).decode("ascii"))]
             case Words():
                 return [self._alignment(event)]
-            case Done() | Cancelled():
-                return self._ended(event.utterance)
+            case Done():
+                return self._told(self._turns.done(event))
+            case Cancelled():
+                return self._told(self._turns.ended(event.utterance))
             case Failed():
                 error = self._named("error", message=event.message, code=ERRORS[event.code])
                 ends = event.utterance if event.ends_utterance else None
-                return [error, *([] if ends is None else self._ended(ends))]
+                return [error, *([] if ends is None else self._told(self._turns.ended(ends)))]
             case _:
                 return []
 
-    def _ended(self, utterance: str) -> list[str | bytes]:
-        return [self._named("done") for turn in self._turns.ended(utterance) if turn.is_flushed]
+    def _told(self, turns: list[Turn]) -> list[str | bytes]:
+        messages: list[str | bytes] = []
+        for turn in turns:
+            if turn.is_quiet:  # the client takes a turn without audio for a failure
+                silence = short_silence("pcm_s16le", self._options.sample_rate_hz or DEFAULT_RATE_HZ)
+                messages.append(self._named("output_audio", audio=base64.b64encode(silence).decode("ascii")))
+            if turn.is_flushed:
+                messages.append(self._named("done"))
+        return messages
 
     def _alignment(self, event: Words) -> str:
         """Seconds from the turn's start. For `cartesia/…` models alone the client puts spaces behind words."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from gateway.events import Done
+
 
 @dataclass(slots=True)
 class Turn:
@@ -15,6 +17,10 @@ class Turn:
     is_over: bool = False
     has_started: bool = False
     last_text: str = ""
+    has_text: bool = False
+    """Something that is not blank was sent."""
+    is_quiet: bool = False
+    """It is over, and gave no sample although it had text."""
 
 
 class Turns:
@@ -41,6 +47,13 @@ class Turns:
 
     def live(self) -> list[Turn]:
         return list(self._turns)
+
+    def done(self, event: Done) -> list[Turn]:
+        """`ended`, for a turn that was spoken to its end."""
+        turn = self.of(event.utterance)
+        if turn is not None:
+            turn.is_quiet = turn.has_text and not event.audio_samples and event.reason != "error"
+        return self.ended(event.utterance)
 
     def ended(self, utterance: str) -> list[Turn]:
         """Note the end of a turn; returns those whose end may be told now."""

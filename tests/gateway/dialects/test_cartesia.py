@@ -71,7 +71,14 @@ def test_words_come_only_where_they_were_asked_for() -> None:
     assert talk.kinds() == ["chunk", "done"]
 
 
-@pytest.mark.parametrize("transcript", ["", " ", "\n", "..."])
+def test_a_transcript_with_nothing_to_speak_is_a_little_silence() -> None:
+    talk = VendorTalk("cartesia")
+    talk.send(request("a", "...", goes_on=False))
+    assert talk.kinds() == ["chunk", "done"]
+    assert joined(talk.got, "data") == bytes(960)
+
+
+@pytest.mark.parametrize("transcript", ["", " ", "\n"])
 def test_a_turn_with_nothing_to_say_is_done(transcript: str) -> None:
     talk = VendorTalk("cartesia")
     talk.send(request("a", transcript, goes_on=False))

@@ -35,6 +35,13 @@ def test_every_flush_is_answered_once_and_in_order_even_with_nothing_to_say() ->
     assert [frame["sequence_id"] for frame in talk.frames(type="Flushed")] == [0, 1, 2, 3]
 
 
+def test_a_turn_with_nothing_to_speak_is_a_little_silence() -> None:
+    talk = deepgram()
+    talk.send(say("..."), FLUSH)
+    assert talk.binary() == bytes(960)
+    assert talk.got[-1]["type"] == "Flushed"
+
+
 def test_an_empty_turn_does_not_overtake_the_one_before() -> None:
     talk = deepgram()
     talk.is_engine_held = True

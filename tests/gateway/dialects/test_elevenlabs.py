@@ -119,6 +119,13 @@ def test_a_turn_with_nothing_to_say_ends(texts: tuple[str, ...]) -> None:
     assert len(talk.frames(isFinal=True, contextId="a")) == 1
 
 
+@pytest.mark.parametrize(("output_format", "silence"), [("pcm_24000", bytes(960)), ("ulaw_8000", b"\xff" * 160)])
+def test_a_text_with_nothing_to_speak_is_a_little_silence(output_format: str, silence: bytes) -> None:
+    talk = multi(output_format=output_format)
+    talk.send(*pipecat_turn("a", "..."))
+    assert joined(talk.got, "audio") == silence
+
+
 def test_contexts_that_live_at_once_have_lanes_of_their_own_and_turns_in_succession_share_one() -> None:
     talk = multi()
     talk.send({"text": "One.", "context_id": "a"}, {"text": "Two.", "context_id": "b"})

@@ -45,7 +45,14 @@ def test_words_carry_a_space_where_the_client_adds_none() -> None:
     assert talk.frames(type="output_alignment")[0]["words"][0]["word"] == "Hello. "
 
 
-@pytest.mark.parametrize("texts", [(), (" ",), ("...",)])
+def test_a_text_with_nothing_to_speak_is_a_little_silence() -> None:
+    talk = livekit()
+    talk.send(CREATE, text("..."), FLUSH)
+    assert talk.kinds() == ["session.created", "output_audio", "done"]
+    assert joined(talk.got, "audio") == bytes(960)
+
+
+@pytest.mark.parametrize("texts", [(), (" ",)])
 def test_a_turn_with_nothing_to_say_is_done(texts: tuple[str, ...]) -> None:
     talk = livekit()
     talk.send(CREATE, *(text(one) for one in texts), FLUSH)
