@@ -66,7 +66,7 @@ TOP_LEVEL_DOMAINS: Final = frozenset(
     )
 )
 
-DOUBTFUL_DOMAINS: Final = frozenset(listed("me to in no it at be us so is am de se"))
+DOUBTFUL_DOMAINS: Final = frozenset(listed("me to in no it at be us de se"))
 """Also words: "done.No" is a space forgotten, unless there is more of an address."""
 
 TEXT_EMOTICONS: Final = frozenset(listed("xD XD xDD XDD xd uwu UwU owo OwO"))
