@@ -66,7 +66,10 @@ class Planner:
         windows = self._ready_windows(now_s)
         fills, prefill = self._plan_prefill(now_s, windows)
         decoding, decode = self._plan_decode(now_s)
-        voicing = self._plan_vocode(now_s, windows)
+        urgent_lead_s = self._pacing.urgent_lead_s
+        is_urgent = bool(windows) and windows[0][0] < now_s + urgent_lead_s
+        is_urgent = is_urgent or any(fill.sequence.clock.lead_s(now_s) < urgent_lead_s for fill in fills)
+        voicing = self._plan_vocode(now_s, windows, is_urgent)
         if not (prefill or decode or voicing or self._roster.forgets):
             return None
         self._tick += 1
@@ -113,10 +116,12 @@ class Planner:
         ready.sort()
         return ready
 
-    def _plan_vocode(self, now_s: float, windows: list[ReadyWindow]) -> dict[tuple[int, int], tuple[Block, VocodeItem]]:
+    def _plan_vocode(
+        self, now_s: float, windows: list[ReadyWindow], is_urgent: bool
+    ) -> dict[tuple[int, int], tuple[Block, VocodeItem]]:
+        """The most pressing windows; where somebody waits for this tick's end, not those of streams well ahead."""
         planned: dict[tuple[int, int], tuple[Block, VocodeItem]] = {}
         spec = self.spec
-        is_urgent = bool(windows) and windows[0][0] < now_s + self._pacing.urgent_lead_s
         for deadline_s, sequence_id, _, block, end in windows[: spec.max_windows_per_tick]:
             if is_urgent and deadline_s > now_s + self._pacing.ample_lead_s:
                 break

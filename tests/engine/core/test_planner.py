@@ -95,6 +95,17 @@ def test_while_a_stream_is_urgent_those_with_ample_lead_get_no_windows() -> None
     assert driver.chunks[new]
 
 
+def test_the_net_of_a_new_stream_does_not_wait_for_windows_of_those_with_ample_lead() -> None:
+    driver = SyncDriver(model := WholeFramesModel(), EngineSettings(max_unread_s=60.0, ample_lead_s=0.5))
+    ahead = opened(driver, "ahead", LONG * 4)
+    while sum(len(chunk.pcm) for chunk in driver.chunks[ahead]) < 24000:
+        driver.tick()
+    opened(driver, "new")
+    driver.tick()
+    assert [item.sequence for item in model.plans[-1].prefill] == [driver._lanes["new"]]
+    assert not model.plans[-1].vocode
+
+
 def test_a_net_that_cannot_be_interrupted_waits_while_a_stream_would_run_dry_in_it() -> None:
     model = WholeFramesModel(net_cost_s=0.5)
     driver = SyncDriver(model, EngineSettings(max_unread_s=2.0), tick_s=0.01)

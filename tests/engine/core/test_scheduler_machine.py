@@ -352,7 +352,7 @@ def _case(machine: type[RuleBasedStateMachine], examples: int) -> Any:
         max_examples=examples,
         stateful_step_count=60,
         deadline=None,
-        phases=[Phase.explicit, Phase.generate],
+        phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking takes minutes; `describe` says what hangs
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
     return case
