@@ -139,7 +139,8 @@ class SchedulerMachine(RuleBasedStateMachine):
             return
         spoken = data.draw(st.sampled_from(uncancelled))
         heard_samples = int(spoken.samples * share)
-        heard_chars = min(spoken.chars, round(heard_samples / SAMPLES_PER_FRAME))
+        frames_per_char = self.model.frames_per_char
+        heard_chars = min(spoken.chars, round(heard_samples / SAMPLES_PER_FRAME / frames_per_char))
         del self.spoken[spoken.number]
         self.take(self.scheduler.cancel(spoken.number, heard_samples, heard_chars, self.now_s))
 
@@ -338,6 +339,23 @@ class WholeFramesMachine(SchedulerMachine):
         return WholeFramesModel(spec, frames_per_char=1)
 
 
+class WideWindowsMachine(SchedulerMachine):
+    """The vocoder wants more frames around a window than a reader may leave unread."""
+
+    def make_model(self) -> FakeModel:
+        spec = small_spec(
+            super().make_model().spec,
+            codebooks=8,
+            page_count=40,
+            left_context_frames=10,
+            right_context_frames=10,
+            first_window_frames=4,
+            max_window_frames=12,
+            history_blocks=3,
+        )
+        return DelayedRowsModel(spec, prompt_tokens=9, frames_per_char=2, max_rows_per_char=3)
+
+
 class StatelessMachine(SchedulerMachine):
     def make_model(self) -> FakeModel:
         model = super().make_model()
@@ -360,4 +378,5 @@ def _case(machine: type[RuleBasedStateMachine], examples: int) -> Any:
 
 TestSchedulerMachine = _case(SchedulerMachine, 120)
 TestWholeFramesMachine = _case(WholeFramesMachine, 40)
+TestWideWindowsMachine = _case(WideWindowsMachine, 60)
 TestStatelessMachine = _case(StatelessMachine, 40)
