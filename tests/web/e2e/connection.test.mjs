@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { RATE_HZ, render } from "../mock_gateway.mjs";
-import { closeBrowser, firstSound, visitMock } from "./harness.mjs";
+import { assertSameSamples, closeBrowser, firstSound, visitMock } from "./harness.mjs";
 
 const TEXT = "One two three, four five! Six seven eight nine ten eleven twelve. And thirteen, fourteen, fifteen, sixteen in the end.";
 /** Chromium itself reports refused requests and broken sockets on the console; these tests are about them. */
@@ -30,7 +30,7 @@ test("a session that was cut off in mid-sentence is taken up again, and no sampl
       const { samples } = await visit.recording();
       const sound = Float32Array.from(render(TEXT).pcm, (sample) => sample / 32768);
       const start = firstSound(samples) - firstSound(sound);
-      assert.deepEqual(samples.slice(start, start + RATE_HZ), sound.slice(0, RATE_HZ));
+      assertSameSamples(samples.slice(start, start + RATE_HZ), sound.slice(0, RATE_HZ));
       assert.equal(await visit.page.locator("#utterances li:first-child .word.heard").count(), render(TEXT).words.length);
       assert.equal(await visit.page.locator("#utterances li:first-child .notes li").count(), 0);
     },

@@ -225,3 +225,14 @@ export function firstSound(samples) {
 export function lastSound(samples) {
   return samples.findLastIndex((sample) => sample !== 0) + 1;
 }
+
+/**
+ * Equal to the last bit; says where they part, not what they hold.
+ * @param {Float32Array | Int16Array} actual
+ * @param {Float32Array | Int16Array} expected
+ */
+export function assertSameSamples(actual, expected) {
+  const parting = expected.findIndex((sample, i) => sample !== actual[i]);
+  assert.equal(parting, -1, `sample ${parting} of ${expected.length} is ${actual[parting]}, not ${expected[parting]}`);
+  assert.equal(actual.length, expected.length);
+}
