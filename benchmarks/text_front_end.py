@@ -28,14 +28,14 @@ STREAMS, CHARACTERS_PER_STREAM = 500, 100
 """The aim: one core carries so many streams of so many characters a second."""
 
 TEXTS = {
-    "English prose": "Sure, I can help with that. First, let's see what happened: the train was late, so we walked. ",
-    "markdown answer": "## Plan\n\n**Important:** see [the docs](https://example.com/a_b).\n\n1. *Open* it\n2. Run `make`\n\n"
-    "| a | b |\n|---|---|\n| c | d |\n\n",
-    "tagged speech": "<|emotion:amusement|>That is funny! [laughs] <prosody rate='slow'>Slowly now.</prosody> *sighs* Fine. ",
+    "English prose": "Sure, I can help with that. First, let's see what happened: the train was late, we walked. ",
+    "markdown answer": "## Plan\n\n**Important:** see [the docs](https://example.com/a_b).\n\n"
+    "1. *Open* it\n2. Run `make`\n\n| a | b |\n|---|---|\n| c | d |\n\n",
+    "tagged speech": "<|emotion:amusement|>That is funny! [laughs] <prosody rate='slow'>Slow.</prosody> *sighs* Fine. ",
     "figures": "At 5:30 p.m. on March 5, 2026, it cost $3.50, 12.5% of 1,250.75, by No. 7. ",
-    "Chinese": "今天天气很好，我们去公园吧！「好。」他说。你想吃什么？我想吃饺子和面条，谢谢。",
+    "Chinese": "今天天气很好，我们去公园吧！「好。」他说。你想吃什么？我想吃饺子。",
     "Arabic": "كيف حالك؟ أنا بخير، شكرا لك. وأنت؟ ",
-    "Thai": "สวัสดีครับ วันนี้อากาศดีมาก เราไปสวนสาธารณะกันเถอะ ",
+    "Thai": "สวัสดีครับ วันนี้อากาศดีมาก เราไปสวนกันเถอะ ",
 }
 HOSTILE = {
     **{"stars": "*", "brackets": "[a](", "comments": "<!--", "ticks": "``a`b```c", "open tags": "<a ", "pipes": "<|a"},

@@ -78,6 +78,14 @@ NEVER_LAST: Final = frozenset(
 )
 """A phrase does not end in one of these, so no forced cut comes behind one."""
 
+COORDINATORS: Final = frozenset(listed("and but or because so although while if when"))
+NEEDS_A_NOUN: Final = frozenset(
+    listed(
+        "a an the of to in on over under between at by for from with into onto about as and or but nor my your his her"
+    )
+)
+"""Nothing ends in one of these, not even in front of "and"."""
+
 PHRASE_STARTERS: Final = frozenset(
     listed(
         """

@@ -8,16 +8,15 @@ forces a cut at the best safe place. Time comes in with `now_s` only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from engine.speech import Boundary, Control, Pronunciation, Segment, Span
+from gateway.events import Segmentation
 from gateway.text.endings import BreakKind, Ending, ending_of, is_phrase_start, may_cut_between, settle
 from gateway.text.scripts import DENSE, DENSE_CHARS, OPENING_TO_CLOSING, UNSPACED, script_of
 from gateway.text.settings import TextSettings
 from gateway.text.sink import Gap, TextNotice
 from gateway.text.vocabulary import Effect
-
-Segmentation = Literal["auto", "manual"]
 
 _ADDED_MARKS: Final[dict[str, str]] = {
     "Han": "。",
@@ -260,6 +259,8 @@ class Chunker:
             size *= DENSE_CHARS
         if not self._words:
             self._waiting_since_s = self.now_s
+        elif not self._words[-1].is_speakable and self._words[-1].text[-1] in OPENING_TO_CLOSING:
+            self._gap = None  # « Oui »
         self._words.append(_Word(text, starts, ends, size, written, self._gap, phonemes))
         self._size += size + (self._gap is not None)
         self._gap = None

@@ -8,7 +8,9 @@ from typing import Final, Literal
 from gateway.text.abbreviations import (
     BEFORE_NAME,
     CALENDAR,
+    COORDINATORS,
     EITHER,
+    NEEDS_A_NOUN,
     NEVER_LAST,
     ORDINAL_DOT_LANGUAGES,
     PHRASE_STARTERS,
@@ -37,7 +39,7 @@ _SENTENCE: Final = Ending("sentence", "gap")
 _CLAUSE: Final = Ending("clause", "gap")
 _CLOSED_SENTENCE: Final = Ending("sentence", "letter", "closer")
 _NUMBER_COMMA: Final = Ending("clause", "letter", "number")
-_ORDINAL: Final = Ending("sentence", "letter", "number")
+_ORDINAL: Final = Ending("sentence", "letter", "number")  # "am 5. Mai": with a word behind it, never an end
 _ELLIPSIS: Final = Ending("clause", "letter", "ellipsis")
 _ABBREVIATION: Final = Ending("sentence", "letter", "abbreviation")
 _NAME_ABBREVIATION: Final = Ending("sentence", "word", "abbreviation")
@@ -107,7 +109,7 @@ def settle(ending: Ending, next_text: str | None) -> BreakKind | None:
     if ending.reason == "number":
         if first.isdigit():
             return None
-        return None if ending.kind == "sentence" and (first.islower() or next_text.lower() in CALENDAR) else ending.kind
+        return None if ending.kind == "sentence" else ending.kind
     if ending.reason == "ellipsis":
         return "clause" if first.islower() else "sentence"
     if first.islower():
@@ -131,7 +133,8 @@ def may_cut_between(left: str, right: str) -> bool:
     if any(char.isdigit() for char in left[-8:]) or any(char.isdigit() for char in right[:8]):
         return False
     bare = _bare(left)
-    if bare in NEVER_LAST or bare in CALENDAR or not left[-1:].isprintable():
+    is_before_clause = _bare(right) in COORDINATORS and bare not in NEEDS_A_NOUN
+    if (bare in NEVER_LAST and not is_before_clause) or bare in CALENDAR:
         return False
     return not (left.endswith(".") and ending_of(left, None) is not _SENTENCE)
 

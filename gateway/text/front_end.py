@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.speech import Segment, Span
-from gateway.text.chunker import Chunker, Segmentation
+from gateway.events import Segmentation
+from gateway.text.chunker import Chunker
 from gateway.text.lexicon import Lexicon
 from gateway.text.markdown import LineScanner
 from gateway.text.scalars import ScalarJoiner

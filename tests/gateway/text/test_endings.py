@@ -52,9 +52,9 @@ def test_where_a_segment_may_end(word: str, next_text: str, kind: str | None) ->
 
 
 def test_an_ordinal_with_a_full_stop_is_no_end_in_a_language_that_writes_them() -> None:
-    assert broken("5.", "Mai", "de") == "sentence"
-    assert broken("5.", "May", "de") is None
+    assert broken("5.", "Mai", "de") is None
     assert broken("5.", "tag", "de") is None
+    assert broken("5.", None, "de") == "sentence"
     assert broken("5.", "Mai", "en") == "sentence"
 
 
@@ -74,6 +74,8 @@ def test_what_is_waited_for_in_vain_is_an_end() -> None:
         ("May", "fifth", False),
         ("over", "the", False),
         ("done.", "Then", True),
+        ("be", "and", True),
+        ("the", "and", False),
     ],
 )
 def test_where_a_forced_cut_may_come(left: str, right: str, may: bool) -> None:
