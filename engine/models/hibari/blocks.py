@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.models.hibari import config
-from engine.models.hibari.config import FRAME_S, LABEL_LAG_FRAMES, LEAD_IN_FRAMES, PAUSES, RELEASE_FRAMES, Voice
+from engine.models.hibari.config import (
+    FRAME_S,
+    LABEL_LAG_FRAMES,
+    LEAD_IN_FRAMES,
+    PAUSES,
+    RELEASE_FRAMES,
+    SEAM_LEAD_FRAMES,
+    Voice,
+)
 from engine.models.hibari.effects import Colouring, colour
 from engine.models.hibari.network import AcousticNet, Acoustics, Floats
 from engine.models.hibari.phonemes import PhonemeWord
@@ -52,7 +60,8 @@ class Seam:
     wanted_frames: int = 0
     """Silence that is wanted before the next sound; what is wanting is the next block's."""
     spectra: Spectra | None = None
-    """Where its last phrase runs on: the spectra of its last frame and of the two after it, complex64 [3, 601]."""
+    """Where its last phrase runs on: the spectra of its last frame and of two more that the next block speaks,
+    complex64 [3, 601]."""
     phase: float = 0.0
     """Of the pulse train two frames after its end, in cycles."""
 
@@ -191,7 +200,7 @@ class Composer:
         levels = frame_levels_dbfs(acoustics)
         is_silent = levels < config.AUDIBLE_DBFS
 
-        begin = int(heard_at[len(left)])
+        begin = int(heard_at[len(left)]) - (SEAM_LEAD_FRAMES if runs_on and left else 0)
         if not left:
             begin = max(_run_length(is_silent) - LEAD_IN_FRAMES, 0)
         elif not runs_on:
@@ -200,8 +209,9 @@ class Composer:
 
         end, gap_frames = count - RIGHT_FRAMES, None
         if right:
-            end = int(heard_at[own_end + 1])
-            gap = _gap(is_silent, int(heard_at[own_end - 2]), end + LABEL_LAG_FRAMES)
+            # The last frames before the next word are left to the next phrase, so that nothing of a stand-in is heard.
+            end = int(heard_at[own_end + 1]) - RIGHT_FRAMES - SEAM_LEAD_FRAMES
+            gap = _gap(is_silent, int(heard_at[own_end - 2]), int(heard_at[own_end + 1]) + LABEL_LAG_FRAMES)
         else:
             last = len(is_silent) - _run_length(is_silent[::-1])
             gap = (last, len(is_silent))
@@ -253,16 +263,14 @@ class _Layout:
         """Lay the phrase down at the cursor, after the carried frames of the one before."""
         if not self.runs_on:
             self._pad(call.lead_frames)
-        begin = call.begin + self._carried
         at = self._cursor + self._carried
-        if self._running is not None:
-            source.shift_phase(self._phase - source.phase_at(min(begin, call.end)))
-        self._shift = self._cursor - call.begin
-        count = call.end - begin
+        if self.runs_on:
+            source.shift_phase(self._phase - source.phase_at(call.begin))
+        self._shift = at - call.begin
+        count = call.end - call.begin
         looks_ahead = RIGHT_FRAMES if call.gap_frames is None else 0
-        if count + looks_ahead > 0:
-            self._placements.append(_Placement(at, count + looks_ahead, source, begin))
-        self._cursor = at + max(count, 0)
+        self._placements.append(_Placement(at, count + looks_ahead, source, call.begin))
+        self._cursor = at + count
         self._silence, self._wanted = call.silence_frames, 0
         self._carried, self._running = looks_ahead, None
         if looks_ahead:

@@ -24,6 +24,10 @@ LEAD_IN_FRAMES: Final = 3
 RELEASE_FRAMES: Final = 5
 """Kept before the first and after the last audible frame of a phrase that starts from, or ends in, silence."""
 
+SEAM_LEAD_FRAMES: Final = 2
+"""Where phrases run on, the cut is so many frames before the next word, out of reach of what a stand-in for that word
+did to the sounds before it."""
+
 OUTPUT_GAIN: Final = 1.82
 """+5.2 dB: brings the voice from about -27 to about -21.5 dBFS RMS. One constant, so that the level never jumps."""
 LIMITER_KNEE: Final = 0.70

@@ -24,6 +24,7 @@ from engine.core.step import (
     VocodeItem,
     Window,
 )
+from engine.errors import VoiceNotFoundError
 from engine.models.hibari.blocks import FRESH, Block, Composer, Seam, SpokenMark
 from engine.models.hibari.config import BASE_VOICE, DERIVED_VOICES, FRAME_SAMPLES, SAMPLE_RATE_HZ, Voice
 from engine.models.hibari.effects import has_world
@@ -31,7 +32,6 @@ from engine.models.hibari.network import AcousticNet
 from engine.models.hibari.phonemes import Phonemizer, is_foreign
 from engine.models.hibari.phrases import Script, plan_phrases
 from engine.models.hibari.prosody import TagState, tag_support
-from engine.errors import VoiceNotFoundError
 from engine.speech import ModelInfo, Notice, Pronunciation, Segment, Span, SpeechRequest, VoiceInfo, WordTiming
 
 _THREADS: Final = 2
