@@ -7,7 +7,8 @@ seconds in real time, with 100 ms of player buffer. It holds if all of it arrive
 until a trial fails and then bisected to within 5 %; a trial that fails is tried once more, so that one stray pause of a
 shared machine does not decide. Without a gateway, this process feeds the same segments into the engine and reads its
 streams at most 3 s ahead of each listener, as the gateway's send-ahead does; with one, the gateway has a process of its
-own, the listeners are in this one, and both share the machine's cores.
+own, the listeners are in this one, and both share the machine's cores. Trials of both ways take turns. Before them,
+both are run flat out, without pace, which says what share of the engine's work is left and depends less on the load.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import asyncio
 import os
 import random
+import statistics
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -31,7 +33,7 @@ from benchmarks.results import save, table
 from engine.api import Engine
 from engine.speech import Segment, SpeechRequest
 from gateway.app import load_engine
-from gateway.client import Client
+from gateway.client import Client, Config
 from gateway.commands.bench import TEXTS, percentiles_ms
 from gateway.commands.listener import Heard, Listener
 from gateway.config import load_config
@@ -45,6 +47,9 @@ START_SPREAD_S = 4.0
 CHARS_PER_S = 15.0
 """About what the embedded voice speaks."""
 PRECISION = 0.05
+FIRST_STREAMS = 8
+FLAT_OUT_STREAMS = 16
+FLAT_OUT_ROUNDS = 3
 MANY = {
     "ANTIPHON_LIMITS__SERVER_UTTERANCES": "4096",
     "ANTIPHON_LIMITS__UTTERANCES_PER_KEY": "4096",
@@ -104,34 +109,43 @@ async def trial(streams: int, speech_s: float, listen: Listen) -> Trial:
     return result
 
 
-async def search(speech_s: float, most: int, listen: Listen) -> tuple[int, list[Trial]]:
-    """The largest number of streams that holds, and every trial on the way."""
-    trials: list[Trial] = []
+class Search:
+    """The largest number of streams that holds: doubled until it fails, then bisected. Each failure is tried again."""
 
-    async def holds(streams: int) -> bool:
-        for _ in range(2):
-            trials.append(await trial(streams, speech_s, listen))
-            if trials[-1].holds:
-                return True
-        return False
+    def __init__(self, most: int) -> None:
+        self.trials: list[Trial] = []
+        self.good = 0
+        self._bad = most + 1
+        self._next = min(FIRST_STREAMS, most)
+        self._has_failed = False
+        self._has_bound = False
 
-    good, bad = 0, 8
-    while bad <= most and await holds(bad):
-        good, bad = bad, bad * 2
-    bad = min(bad, most + 1)
-    while bad - good > max(1, PRECISION * good):
-        middle = (good + bad) // 2
-        if await holds(middle):
-            good = middle
+    @property
+    def next_streams(self) -> int | None:
+        """What to try; None when it has been found."""
+        return self._next if self._bad - self.good > max(1, PRECISION * self.good) else None
+
+    def note(self, result: Trial) -> None:
+        self.trials.append(result)
+        if not result.holds and not self._has_failed:
+            self._has_failed = True
+            return
+        self._has_failed = False
+        if result.holds:
+            self.good = result.streams
         else:
-            bad = middle
-    return good, trials
+            self._bad = result.streams
+            self._has_bound = True
+        middle = (self.good + self._bad) // 2
+        self._next = middle if self._has_bound else min(2 * self.good, middle)
 
 
-def by_gateway(url: str) -> Listen:
+def by_gateway(url: str, *, is_paced: bool) -> Listen:
+    ahead: Config = {} if is_paced else {"max_ahead_ms": None}
+
     async def listen(text: str, number: int) -> Heard:
         listener = Listener(BUFFER_S)
-        async with Client.connect(url) as client:
+        async with Client.connect(url, **ahead) as client:
             sent_s = time.monotonic()
             error = await listener.hear(await client.speak(text, seed=number))
         return listener.heard(sent_s, time.monotonic(), error)
@@ -139,7 +153,7 @@ def by_gateway(url: str) -> Listen:
     return listen
 
 
-def by_engine(engine: Engine) -> Listen:
+def by_engine(engine: Engine, *, is_paced: bool) -> Listen:
     async def listen(text: str, number: int) -> Heard:
         listener = Listener(BUFFER_S)
         session = engine.open_session(f"listener {number}")
@@ -153,7 +167,7 @@ def by_engine(engine: Engine) -> Listen:
                 now_s = time.monotonic()
                 listener.receive(chunk.pcm, engine.info.sample_rate_hz, now_s)
                 ahead_s = listener.ahead_s(now_s)
-                if ahead_s > AHEAD_S:
+                if is_paced and ahead_s > AHEAD_S:
                     await asyncio.sleep(ahead_s - AHEAD_S)
         finally:
             session.close()
@@ -175,21 +189,46 @@ def segments(text: str, engine: Engine) -> list[Segment]:
     return [item for item in [*front_end.feed(text, 0.0), *front_end.finish(0.0)] if isinstance(item, Segment)]
 
 
-async def measure_engine(speech_s: float, most: int) -> tuple[int, list[Trial]]:
+async def throughput(speech_s: float, listen: Listen) -> float:
+    """Seconds of speech a second, flat out, for `FLAT_OUT_STREAMS` utterances at once."""
+    choices = texts(speech_s)
+    start_s = time.monotonic()
+    heard = await asyncio.gather(
+        *(listen(choices[number % len(choices)], number) for number in range(FLAT_OUT_STREAMS))
+    )
+    return sum(one.audio_s for one in heard) / (time.monotonic() - start_s)
+
+
+async def measure(url: str, speech_s: float, most: int) -> dict[str, Any]:
+    """Both ways by turns, so that whatever else the machine does falls on both."""
     engine = load_engine(load_config(None, {}, {}))
     await engine.start()
     try:
-        listen = by_engine(engine)
-        await listen(TEXTS[0], 0)
-        return await search(speech_s, most, listen)
+        flat_out = {"engine": by_engine(engine, is_paced=False), "gateway": by_gateway(url, is_paced=False)}
+        rates: dict[str, list[float]] = {"engine": [], "gateway": []}
+        for _ in range(FLAT_OUT_ROUNDS):
+            for way, listen in flat_out.items():
+                rates[way].append(round(await throughput(speech_s, listen), 1))
+        print(f"  flat out: {rates}", file=sys.stderr)
+        paced = {"engine": by_engine(engine, is_paced=True), "gateway": by_gateway(url, is_paced=True)}
+        searches = {"engine": Search(most), "gateway": Search(most)}
+        while any(search.next_streams is not None for search in searches.values()):
+            for way, search in searches.items():
+                streams = search.next_streams
+                if streams is not None:
+                    print(way, file=sys.stderr)
+                    search.note(await trial(streams, speech_s, paced[way]))
     finally:
         await engine.close()
-
-
-async def measure_gateway(url: str, speech_s: float, most: int) -> tuple[int, list[Trial]]:
-    listen = by_gateway(url)
-    await listen(TEXTS[0], 0)
-    return await search(speech_s, most, listen)
+    return {
+        way: {
+            "flat_out_s_per_s": statistics.median(rates[way]),
+            "flat_out_rounds": rates[way],
+            "streams": search.good,
+            "trials": [describe(one) for one in search.trials],
+        }
+        for way, search in searches.items()
+    }
 
 
 def main() -> None:
@@ -198,26 +237,28 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=256, help="do not try more streams than this")
     arguments = parser.parse_args()
     where = machine()
-    print("engine alone", file=sys.stderr)
-    alone, alone_trials = asyncio.run(measure_engine(arguments.speech, arguments.most))
-    print("gateway", file=sys.stderr)
     with running_gateway(MANY) as url:
-        through, through_trials = asyncio.run(measure_gateway(url, arguments.speech, arguments.most))
-    share = round(100 * through / alone) if alone else None
-    report: dict[str, Any] = {
-        "speech_s": arguments.speech,
-        "engine_alone": {"streams": alone, "trials": [describe(one) for one in alone_trials]},
-        "gateway": {"streams": through, "trials": [describe(one) for one in through_trials]},
-        "gateway_share_percent": share,
-        "load_average_1_min_at_the_end": round(os.getloadavg()[0], 2),
-    }
-    rows = [("engine calls alone", alone), ("through the gateway", through), ("share", f"{share} %")]
-    text = table(["", "real-time streams without an underrun"], rows) + (
+        found = asyncio.run(measure(url, arguments.speech, arguments.most))
+    alone, through = found["engine"], found["gateway"]
+    load_at_end = round(os.getloadavg()[0], 2)
+    report = {"speech_s": arguments.speech, **found, "load_average_1_min_at_the_end": load_at_end}
+    rows = [
+        ("engine calls alone", alone["streams"], alone["flat_out_s_per_s"]),
+        ("through the gateway", through["streams"], through["flat_out_s_per_s"]),
+        ("share", percent(through, alone, "streams"), percent(through, alone, "flat_out_s_per_s")),
+    ]
+    text = table(["", "real-time streams without an underrun", "flat out, seconds of speech a second"], rows) + (
         f"\n\nEach stream: {arguments.speech:g} s of speech, 24 kHz, a player with 100 ms of buffer, audio at most 3 s "
-        f"ahead, starts spread over {START_SPREAD_S:g} s; found to within {PRECISION:.0%}. Listeners share "
-        "the cores: in the engine's process without a gateway, in one of their own with it."
+        f"ahead, starts spread over {START_SPREAD_S:g} s; found to within {PRECISION:.0%}. Flat out: "
+        f"{FLAT_OUT_STREAMS} utterances at once, median of {FLAT_OUT_ROUNDS} rounds. Both ways by turns in one run; "
+        "the listeners share the cores: with the engine in one process, or in one of their own beside the gateway's. "
+        f"Load {load_at_end} at the end."
     )
     save("capacity", "Real-time streams sustained", where, report, text)
+
+
+def percent(part: dict[str, Any], whole: dict[str, Any], key: str) -> str:
+    return f"{100 * part[key] / whole[key]:.0f} %" if whole[key] else "-"
 
 
 def describe(one: Trial) -> dict[str, Any]:
