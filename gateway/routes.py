@@ -19,7 +19,7 @@ from starlette.websockets import WebSocket
 from gateway import voice_routes
 from gateway.auth import Access
 from gateway.connection import Connection
-from gateway.dialects import DIALECTS, DialectEntry
+from gateway.dialects import DIALECTS, DialectEntry, credentials
 from gateway.dialects.base import Dialect, Handshake
 from gateway.errors import ErrorCode, HandshakeError
 from gateway.service import Service, refusal
@@ -54,6 +54,7 @@ def routes(service: Service) -> list[BaseRoute]:
         ("/antiphon/v1/voices", voice_routes.add, ["POST"], True),
         ("/antiphon/v1/voices/{voice}", voice_routes.delete, ["DELETE"], True),
         ("/antiphon/v1/token", _token, ["POST"], True),
+        ("/antiphon/v1/speak", _without_upgrade, ["GET"], False),
         ("/", partial(_page, web), ["GET"], False),
     ]
     listed: list[BaseRoute] = [
@@ -128,6 +129,15 @@ async def _metrics(service: Service, request: Request) -> Response:
 async def _token(service: Service, request: Request) -> Response:
     token, expires_in_s = service.access.issue_token(request.state.key, service.clock())
     return JSONResponse({"token": token, "expires_in_s": expires_in_s}, headers={"cache-control": "no-store"})
+
+
+async def _without_upgrade(service: Service, request: Request) -> Response:
+    """A plain GET on the socket's path: what its upgrade would be refused with, which a browser keeps from a page; 426
+    where it would be let in."""
+    service.admission.disconnect(admit(service, credentials.bearer, handshake_of(request)))
+    message = "this path is a WebSocket: connect with an upgrade"
+    body = {"type": "error", "code": ErrorCode.BAD_MESSAGE.value, "message": message, "retryable": False}
+    return JSONResponse(body, 426, {"upgrade": "websocket"})
 
 
 async def _page(web: str, service: Service, request: Request) -> Response:

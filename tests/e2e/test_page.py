@@ -19,7 +19,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 WEB_TESTS = ROOT / "tests" / "web"
 MOCKED = sorted(path for path in (WEB_TESTS / "e2e").glob("*.test.mjs"))
-REAL = WEB_TESTS / "e2e_gateway" / "gateway.test.mjs"
+REAL = WEB_TESTS / "e2e_gateway"
+KEY = "an-open-sesame-of-enough-length"
 TIMEOUT_S = 300
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
@@ -86,4 +87,13 @@ def test_the_page_in_a_browser(path: Path) -> None:
 @pytest.mark.slow
 def test_the_page_on_the_real_gateway_and_its_snippets_run_as_they_are_shown(tmp_path: Path) -> None:
     with served(tmp_path / "gateway.log", {}) as address:
-        run_node_tests(REAL, {"ANTIPHON_URL": address, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT)})
+        run_node_tests(
+            REAL / "gateway.test.mjs", {"PAGE_URL": address, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+        )
+
+
+@pytest.mark.slow
+def test_the_page_asks_the_real_gateway_for_entry_and_is_told_in_words(tmp_path: Path) -> None:
+    settings = {"ANTIPHON_KEYS__SHOP": KEY, "ANTIPHON_LIMITS__CONNECTIONS": "1"}
+    with served(tmp_path / "gateway.log", settings) as address:
+        run_node_tests(REAL / "door.test.mjs", {"PAGE_URL": address, "PAGE_KEY": KEY})

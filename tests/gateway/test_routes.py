@@ -66,6 +66,20 @@ async def test_a_full_server_refuses_the_upgrade_with_503_and_a_quota_with_429()
             assert "retry-after" in caught.value.response.headers
 
 
+async def test_a_plain_request_on_the_sockets_path_tells_what_an_upgrade_would_be_answered() -> None:
+    settings = {"limits": {"connections": 1}, "keys": {"shop": KEY}}
+    async with running_gateway(settings=settings) as gateway, httpx.AsyncClient(base_url=gateway.http) as client:
+        headers = {"Authorization": f"Bearer {KEY}"}
+        assert (await client.get("/antiphon/v1/speak")).status_code == 401
+        for _ in range(3):  # it takes no place itself
+            free = await client.get("/antiphon/v1/speak", headers=headers)
+            assert (free.status_code, free.headers["upgrade"]) == (426, "websocket")
+        async with Call(gateway, additional_headers=headers):
+            full = await client.get("/antiphon/v1/speak", headers=headers)
+            assert (full.status_code, full.json()["code"]) == (503, "capacity")
+            assert full.json()["retry_after_s"] > 0
+
+
 async def test_health_ready_version_voices_and_metrics_answer(gateway: RunningGateway) -> None:
     async with httpx.AsyncClient(base_url=gateway.http) as client, Call(gateway) as peer:
         await say(peer, "Counted.")

@@ -383,8 +383,8 @@ export class MockGateway {
       createReadStream(file).pipe(response);
       return;
     }
-    const refusal = this.refusal(request);
-    const [status, body] = refusal ?? [200, this.json(path)];
+    const open_status = path === "/antiphon/v1/speak" ? 426 : 200;
+    const [status, body] = this.refusal(request) ?? [open_status, this.json(path)];
     response.statusCode = body === undefined ? 404 : status;
     response.setHeader("Content-Type", "application/json");
     response.end(JSON.stringify(body ?? {}));
@@ -392,7 +392,8 @@ export class MockGateway {
 
   /** @param {string} path @returns {any} */
   json(path) {
-    if (path === "/ready") return { ready: true };
+    if (path === "/ready") return { status: "ready" };
+    if (path === "/antiphon/v1/speak") return { type: "error", code: "bad_message", message: "this path is a WebSocket" };
     if (path === "/antiphon/v1/token") return { token: `short-lived-${this.behaviour.key}`, expires_in_s: 60 };
     if (path !== "/antiphon/v1/voices") return undefined;
     const tags = Object.fromEntries(

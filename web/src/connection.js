@@ -26,7 +26,8 @@ import { SUBPROTOCOL, decodeAudio, decodeMessage, encodeMessage } from "./native
  */
 
 const READY_TIMEOUT_MS = 10_000;
-const HEARTBEAT_MS = 15_000;
+/** While something is being said; an idle page leaves it to the server to close an idle connection. */
+const HEARTBEAT_MS = 5_000;
 const RESUME_MS = 30_000;
 const CLOSE_GOING_AWAY = 1001;
 const CLOSE_ABNORMAL = 1006;
@@ -79,7 +80,7 @@ export class Connection {
    * @param {(state: ConnectionState) => void} events.onState
    * @param {(info: ServerInfo) => void} events.onInfo
    * @param {(ready: import("./native_codec.js").ReadyMessage) => void} events.onReady a fresh session
-   * @param {() => boolean} events.shouldResume is something under way that a kept session would bring back?
+   * @param {() => boolean} events.isInUse is something being said? Then a lost connection is noticed soon, and taken up again
    * @param {(message: import("./native_codec.js").ResumedMessage) => void} events.onResumed
    * @param {() => void} events.onLost whatever the last session held is gone
    * @param {(message: import("./native_codec.js").ControlMessage) => void} events.onMessage
@@ -238,7 +239,7 @@ export class Connection {
     this.#is_pong_due = false;
     this.#heartbeat = setInterval(() => this.#beat(), HEARTBEAT_MS);
     this.#enter({ kind: "ready" });
-    if (this.#resume_token !== null && this.#events.shouldResume()) {
+    if (this.#resume_token !== null && this.#events.isInUse()) {
       this.#fresh = ready;
       this.send({ type: "resume", resume_token: this.#resume_token, last_seq: this.#last_seq });
       return;
@@ -281,6 +282,10 @@ export class Connection {
   }
 
   #beat() {
+    if (!this.#events.isInUse()) {
+      this.#is_pong_due = false;
+      return;
+    }
     if (this.#is_pong_due) {
       // The network went away without a word.
       this.#socket?.close();

@@ -14,6 +14,7 @@ import { Utterance } from "./utterance.js";
 const ACK_EVERY_MS = 200;
 /** Audio kept for saving, over all utterances; the oldest goes first. */
 const KEPT_AUDIO_S = 600;
+const KEPT_UTTERANCES = 50;
 
 /** States in which text, audio and progress still count. @type {readonly string[]} */
 const LIVE = ["waiting", "speaking"];
@@ -74,6 +75,7 @@ export class Conversation {
    * @param {object} events
    * @param {(utterance: Utterance) => void} events.onOpened
    * @param {(utterance: Utterance) => void} events.onChanged text, words or state are different
+   * @param {(utterance: Utterance) => void} events.onForgotten too old to be kept
    * @param {(message: string) => void} events.onProblem something about the session, not about one utterance
    */
   constructor(connection, player, events) {
@@ -102,6 +104,7 @@ export class Conversation {
     this.#utterances.set(id, utterance);
     this.#connection.send({ type: "open", utterance: id, ...options });
     this.#events.onOpened(utterance);
+    this.#forgetOldUtterances();
     return utterance;
   }
 
@@ -247,6 +250,16 @@ export class Conversation {
       this.#events.onChanged(utterance);
     }
     this.#forgetOldAudio();
+  }
+
+  #forgetOldUtterances() {
+    const closed = this.utterances.filter((utterance) => !utterance.is_open);
+    for (const utterance of closed.slice(0, Math.max(0, this.#utterances.size - KEPT_UTTERANCES))) {
+      this.#utterances.delete(utterance.id);
+      this.#pacers.delete(utterance.id);
+      this.#acked_ms.delete(utterance.id);
+      this.#events.onForgotten(utterance);
+    }
   }
 
   #forgetOldAudio() {

@@ -33,6 +33,7 @@ const settings = parseSettings(readStorage());
 /** @type {import("./connection.js").ServerInfo | null} */
 let info = null;
 let was_speaking = false;
+let is_painting = false;
 /** The utterance that "as I type" is writing. @type {Utterance | null} */
 let typed = null;
 
@@ -75,7 +76,7 @@ const connection = new Connection(document.baseURI, {
     if (info !== null) settings_view.show(info, ready.formats, ready.sample_rate_hz);
     byId("colophon", HTMLElement).textContent = `Antiphon ${ready.version} · model ${ready.model} · session ${ready.session.slice(0, 8)}`;
   },
-  shouldResume: () => conversation.is_speaking,
+  isInUse: () => conversation.is_speaking,
   onResumed: (message) => conversation.resume(message),
   onLost: () => conversation.lose(),
   onMessage: (message) => conversation.receive(message),
@@ -86,6 +87,8 @@ const conversation = new Conversation(connection, player, {
   onOpened(utterance) {
     transcript.add(utterance);
     hero.follow(utterance);
+    if (!is_painting) requestAnimationFrame(paint);
+    is_painting = true;
     refresh();
   },
   onChanged(utterance) {
@@ -94,6 +97,7 @@ const conversation = new Conversation(connection, player, {
     if (utterance === typed && (!utterance.is_open || utterance.is_text_complete)) typed = null;
     refresh();
   },
+  onForgotten: (utterance) => transcript.remove(utterance),
   onProblem: (message) => status.showProblem(message),
 });
 
@@ -141,8 +145,10 @@ function say(action) {
 async function stop() {
   composer.forgetTyping();
   typed = null;
-  const stopped = await conversation.interrupt();
-  if (stopped.length > 0) announcer.say("Stopped.");
+  const [stopped] = await conversation.interrupt();
+  if (stopped === undefined) return;
+  const last_word = stopped.words[stopped.heardWords(stopped.played_ms) - 1]?.text;
+  announcer.say(last_word === undefined ? "Stopped before the first word." : `Stopped after “${last_word}”.`);
 }
 
 function save() {
@@ -170,16 +176,17 @@ function refresh() {
   });
 }
 
-/** @param {number} now_ms */
+/** Runs only while something moves. @param {number} now_ms */
 function paint(now_ms) {
   transcript.paint(now_ms);
   hero.paint();
-  requestAnimationFrame(paint);
+  is_painting = conversation.is_speaking;
+  if (is_painting) requestAnimationFrame(paint);
 }
 
-// Any first gesture makes the sound card ready, so that it costs nothing at the first word.
-for (const gesture of ["pointerdown", "keydown"]) {
-  document.addEventListener(gesture, () => player.unlock(), { once: true, capture: true });
+// Any gesture makes the sound card ready, so that it costs nothing at the first word, and lets held-back sound through.
+for (const gesture of ["pointerup", "keydown"]) {
+  document.addEventListener(gesture, () => player.unlock(), { capture: true });
 }
 
 // On a small screen the panels would bury the page; they open at a press.
@@ -188,4 +195,3 @@ if (matchMedia("(max-width: 62rem)").matches) {
 }
 theme.show();
 connection.start();
-requestAnimationFrame(paint);

@@ -17,6 +17,8 @@ const REPORTS_KEPT = 64;
 /** A reply that takes longer means the audio thread does not run; the last report is the best answer then. */
 const INTERRUPT_REPLY_MS = 120;
 const MAX_OUTPUT_DELAY_S = 2;
+/** A context that does not run this long after a gesture is being held back, and says nothing about it. */
+const RESUME_PATIENCE_MS = 500;
 
 export class Player {
   /** @type {AudioContext | null} */
@@ -60,9 +62,11 @@ export class Player {
   unlock() {
     if (this.#context === null) this.#create();
     const context = this.#context;
-    if (context !== null && context.state !== "running") {
-      context.resume().catch((error) => this.#events.onState("suspended", String(error)));
-    }
+    if (context === null || context.state === "running") return;
+    context.resume().catch((error) => this.#events.onState("suspended", String(error)));
+    setTimeout(() => {
+      if (context.state !== "running") this.#events.onState(context.state, "");
+    }, RESUME_PATIENCE_MS);
   }
 
   #create() {

@@ -36,6 +36,12 @@ export class TranscriptView {
   }
 
   /** @param {Utterance} utterance */
+  remove(utterance) {
+    this.#cards.get(utterance)?.element.remove();
+    this.#cards.delete(utterance);
+  }
+
+  /** @param {Utterance} utterance */
   update(utterance) {
     this.#cards.get(utterance)?.update();
   }

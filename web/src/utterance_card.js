@@ -99,7 +99,7 @@ export class UtteranceCard {
     this.element.dataset.state = utterance.state;
     this.#state.textContent = STATE_WORDS[utterance.state];
     this.#again.hidden = utterance.is_open;
-    this.#save.hidden = utterance.chunks.length === 0 || utterance.is_open;
+    this.#save.hidden = utterance.is_open || utterance.savedChunks().length === 0;
     this.#updateNotes();
     this.#updateFacts();
     if (utterance.spoken_chars !== null) this.#strike(utterance.spoken_chars);

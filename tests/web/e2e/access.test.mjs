@@ -166,3 +166,35 @@ test("the colours chosen and the settings are there again after a reload", async
     assert.match((await visit.page.textContent("#snippet")) ?? "", /voice="gale".*speed=1\.5/);
   });
 });
+
+test("sound that the browser holds back is said to be, and is heard from its first word once it is let through", async () => {
+  await visitMock({}, async (visit) => {
+    await visit.page.evaluate(() => {
+      const page = /** @type {any} */ (globalThis);
+      const Context = AudioContext;
+      page.is_held = true;
+      page.AudioContext = class extends Context {
+        /** @param {AudioContextOptions} options */
+        constructor(options) {
+          super(options);
+          void this.suspend();
+        }
+
+        /** @override */
+        resume() {
+          return page.is_held ? new Promise(() => {}) : super.resume();
+        }
+      };
+    });
+    await visit.speak("One two three.");
+    await visit.page.waitForFunction(() => document.querySelector("#notice-title")?.textContent === "No sound yet");
+    assert.equal(await visit.page.locator(".word.heard").count(), 0, "a word is marked that nobody heard");
+    await visit.page.evaluate(() => {
+      /** @type {any} */ (globalThis).is_held = false;
+    });
+    await visit.page.click("#notice");
+    await visit.until("finished");
+    assert.ok(await visit.page.isHidden("#notice"));
+    assert.equal(await visit.page.locator(".word.heard").count(), 3);
+  });
+});

@@ -1,5 +1,5 @@
 // @ts-check
-/** The page on a real gateway with its embedded voice (ANTIPHON_URL; started by tests/e2e/test_page.py). */
+/** The page on a real gateway with its embedded voice (PAGE_URL; started by tests/e2e/test_page.py). */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, writeFile } from "node:fs/promises";
@@ -10,7 +10,7 @@ import { promisify } from "node:util";
 import { Visit, assertSameSamples, closeBrowser, firstSound, lastSound } from "../e2e/harness.mjs";
 
 const run = promisify(execFile);
-const ADDRESS = process.env.ANTIPHON_URL ?? "";
+const ADDRESS = process.env.PAGE_URL ?? "";
 const RATE_HZ = 24_000;
 const TEXT = "The first choir sings a line. The second one answers it, and neither waits for the whole song.";
 
