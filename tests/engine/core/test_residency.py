@@ -130,3 +130,25 @@ def test_a_sequence_without_a_place_waits_for_one_and_holds_up_nobody() -> None:
     driver.run()
     assert heard(driver, first, "Hello.")
     assert heard(driver, second, "There.")
+
+
+def test_a_shadow_window_gives_its_pages_up_for_somebody_elses_block() -> None:
+    spec = small_spec(page_count=20, history_blocks=1)
+    driver = SyncDriver(model := DelayedRowsModel(spec), tick_s=0.01)
+    driver.speak(REQUEST, whole_segment("Twelve chars"), lane="a")
+    second = opened(driver, "a", "twelve CHARS")
+    roster = driver.scheduler._roster
+    while not roster.shadowing:
+        assert driver.tick()
+    other = opened(driver, "b", "Twelve other")
+    driver.tick()
+    assert roster.sequences[driver._lanes["a"]].shadow is None
+    assert roster.sequences[driver._lanes["b"]].current is not None
+    driver.run()
+    driver.speak(REQUEST, whole_segment("Third turn."), lane="a")
+    assert heard(driver, second, "twelve CHARS")
+    assert heard(driver, other, "Twelve other")
+    assert {cell[1] for cell in model.contexts[(driver._lanes["a"], 2)] if cell[0] == "text"} == {
+        "twelve CHARS",
+        "Third turn.",
+    }

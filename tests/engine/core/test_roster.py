@@ -62,3 +62,12 @@ def test_an_utterance_that_is_over_and_read_leaves_when_its_blocks_do() -> None:
     for turn in range(5):
         driver.speak(REQUEST, whole_segment(f"Turn {turn}."))
         assert len(roster.utterances) <= 2
+
+
+def test_a_history_that_leaves_no_room_for_the_block_goes_from_its_oldest_end() -> None:
+    # 37 + 14 + 64 positions for a block and 45 for each spoken before it; there are 176.
+    driver = SyncDriver(model := DelayedRowsModel(small_spec(page_count=11)))
+    for turn in range(3):
+        driver.speak(REQUEST, whole_segment(f"Twelve char{turn}"))
+    texts = [{cell[1] for cell in context if cell[0] == "text"} for context in model.contexts.values()]
+    assert texts == [{"Twelve char0"}, {"Twelve char0", "Twelve char1"}, {"Twelve char1", "Twelve char2"}]
