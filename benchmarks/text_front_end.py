@@ -44,7 +44,7 @@ HOSTILE = {
     **{"entities": "&amp;", "URLs": "https://a.b/ ", "quotes": '"a ', "emoji": "😀"},
 }
 CLAUSES = (
-    *("Hello there. How", "However, I can", "Really? Yes", "It is 3.14. Good", "At 5 p.m. He", 'He said "no." Then'),
+    *("Hello there. How", "However, I can", "Really? Yes", "It is 3.14. Good", "At 5 p.m. He is", 'He said "no." Then'),
     *("(An aside.) Then", "See example.com. Then", "I live in the U.S. It is", "好。我们", "كيف حالك؟ أنا"),
     *("नमस्ते। आप", "မင်္ဂလာပါ။ နေ", "# Title\nText"),
 )

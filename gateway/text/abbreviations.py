@@ -11,7 +11,7 @@ BEFORE_NAME: Final = frozenset(
         """
     dr mr mrs ms mx messrs prof rev gov lt maj capt cpt cmdr adm sgt cpl pvt supt det insp sra srta
     dott sig mme mlle mgr dra fru dipl vol vols fig figs eq eqs ch chap p pp pg exs vs cf viz e.g
-    i.e approx abt incl excl esp bzw z.b d.h u.a p.ej cit n.b q.v s.t w.r.t aka attn
+    i.e approx abt incl excl esp bzw z.b d.h u.a p.ej cit n.b q.v s.t w.r.t aka attn a.k.a
     """
     )
 )
@@ -20,11 +20,11 @@ BEFORE_NAME: Final = frozenset(
 EITHER: Final = frozenset(
     listed(
         """
-    etc inc ltd co corp llc bros jr sr esq ph.d m.d b.a m.a m.sc b.sc d.d.s j.d phd a.m p.m am pm
-    u.s u.s.a u.k u.n e.u d.c u.s.s.r l.a n.y jan feb mar apr jun jul aug sep sept oct nov dec mon
-    tue tues wed thu thur thurs fri sat sun ave blvd rd dept univ assn est govt intl natl hwy pkwy
-    sq ln ct apt ste bldg a.d b.c b.c.e c.e a.k.a al ibid misc orig oz lb lbs ft yd mi hr hrs min
-    mins secs km cm mm kg mg ml gal qt pt tbsp tsp wk wks yr yrs mo mos usw ecc s.a no nos nr
+    etc inc ltd co corp llc bros jr sr esq ph.d m.d b.a m.a m.sc b.sc d.d.s j.d phd am pm u.s u.s.a
+    u.k u.n e.u d.c u.s.s.r l.a n.y jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues
+    wed thu thur thurs fri sat sun ave blvd rd dept univ assn est govt intl natl hwy pkwy sq ln ct
+    apt ste bldg a.d b.c b.c.e c.e al ibid misc orig oz lb lbs ft yd mi hr hrs min mins secs km cm
+    mm kg mg ml gal qt pt tbsp tsp wk wks yr yrs mo mos usw ecc s.a no nos nr
     """
     )
 )
@@ -36,7 +36,7 @@ WORD_DECIDES: Final = frozenset(
     co corp inc ltd bros u.s u.s.a u.k u.n e.u d.c l.a n.y ave blvd rd jan feb mar apr jun jul aug
     sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun jr sr dept univ st al app art
     avg ca col ed eds eg ex ext fr gen hon ie ing max min mt op par para pres rep resp sec sen tel
-    temp v ver
+    temp v ver a.m p.m
     """
     )
 )

@@ -36,10 +36,14 @@ _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://|(?:mailto|tel):(?=\S)", re.IG
 _DOMAIN: Final = re.compile(r"(?:[\w-]+\.)+([A-Za-z]{2,})(?::\d+)?(?=[/?#]|$)")
 _EMAIL: Final = re.compile(r"[\w.+%-]+@(?:[\w-]+\.)+[A-Za-z]{2,}")
 _FILE: Final = re.compile(r"[\w.-]*\w\.([A-Za-z0-9]{1,5})")
-_ROOTED: Final = re.compile(r"(?:~|\.{1,2})?/\w|[A-Za-z]:\\|\\\\\w")
+_ROOTED: Final = re.compile(r"(?:~|\.{1,2})?/\.?\w|[A-Za-z]:\\|\\\\\w")
 _RUN_OF_LETTERS: Final = re.compile(r"([^\W\d_])\1{5,}")
 _RUN_OF_MARKS: Final = re.compile(r"[!?]{2,}|([！？.。,，;；:…—–~])\1+")
 _PLAIN_NUMBER: Final = re.compile(r"[\d.,]*\d")
+_SHORTCODE: Final = re.compile(r":[a-z][a-z0-9_+-]*:[.,!?]*")
+_LEADING_MARKS: Final = re.compile(r"^[!?,;:]+(?=\w)")
+_ESCAPED_SPACE: Final = re.compile(r"(?<=[^\s\\{}$])\\[nrt]")
+"""A line end that somebody escaped twice."""
 _DOLLARS: Final = re.compile(r"\$")
 _LATEX: Final = re.compile(r"\\(?:[A-Za-z]+|.)")
 _COMPATIBLE: Final = re.compile(
@@ -119,7 +123,7 @@ def read_word(reading: Reading, *, before: str, is_english: bool, has_text_norma
     """
     _compose(reading)
     text = reading.text
-    if EMOTICON.fullmatch(text) or text.rstrip("!.,?") in TEXT_EMOTICONS:
+    if _SHORTCODE.fullmatch(text) or EMOTICON.fullmatch(text) or text.rstrip("!.,?") in TEXT_EMOTICONS:
         reading.keep([])
         return
     if not any(char.isalnum() for char in text):
@@ -137,6 +141,7 @@ def read_word(reading: Reading, *, before: str, is_english: bool, has_text_norma
         return
     if is_english:
         _read_inner_marks(reading, has_text_normalizer=has_text_normalizer)
+    reading.replace(_LEADING_MARKS, lambda match: "")
     reading.replace(_RUN_OF_LETTERS, lambda match: match.group(1) * 3)
     reading.replace(_RUN_OF_MARKS, _one_mark)
     reading.trim()
@@ -213,7 +218,7 @@ def _core(text: str) -> tuple[int, int]:
 def _read_marks(reading: Reading, before: str, *, is_english: bool, has_text_normalizer: bool) -> None:
     text = reading.text
     is_between = before.isalnum() or (bool(before) and before in CLOSERS) or before in ("%", "°")
-    if text in ("$", "€", "£", "¥", "#"):
+    if text in ("$", "€", "£", "¥", "#") and not before.isdigit():
         reading.keep([])
     elif text in ("№", "§"):
         if is_english:
@@ -341,6 +346,8 @@ def _is_path(core: str) -> bool:
     parts = re.split(r"[/\\]", core)
     if any(not re.fullmatch(r"[\w.@+-]*", part) for part in parts):
         return False
+    if "\\" in core and len(parts) < 3 and not _is_file(parts[-1]):
+        return False
     return "\\" in core or _is_file(parts[-1]) or (len(parts) > 3 and any("_" in part or "." in part for part in parts))
 
 
@@ -357,6 +364,7 @@ def _strip_markup(reading: Reading, *, is_english: bool) -> None:
     """Emphasis, strike-through, code ticks, escapes, braces, a hash or at-sign in front."""
     if _MARKUP.isdisjoint(reading.text):
         return
+    reading.replace(_ESCAPED_SPACE, lambda match: " ")
     reading.replace(_LATEX, lambda match: match.group()[1:] if match.group()[1:].isalnum() else " ")
     if len(reading.text) > 2 and reading.text[0] == "$" == reading.text.rstrip(".,;:!?")[-1:]:
         reading.replace(_DOLLARS, lambda match: "")

@@ -190,7 +190,7 @@ def _kind(char: str) -> CharKind:
     if category in ("Cc", "Cf", "Cs", "Co", "Cn") or code == 0xFFFD:
         return "drop"
     if category == "So" or 0x1F000 <= code <= 0x1FAFF or (category == "Sk" and code >= 0x1F3FB):
-        return "word" if char in "°№™®©℃℉" else "drop"
+        return "word" if char in "°№℃℉" else "drop" if char in "™®©℗℠" else "space"
     if script_of(char) in UNSPACED or (0x3001 <= code <= 0x303F) or (0xFF01 <= code <= 0xFF0F) or code in (
         0xFF1A, 0xFF1B, 0xFF1F, 0xFF61, 0xFF64, 0x104A, 0x104B, 0x17D4, 0x17D5, 0xFF5E, 0x0F0D, 0x0F0E,
     ):  # fmt: skip
