@@ -18,6 +18,7 @@ from gateway.text.settings import TextSettings
 from gateway.text.sink import Gap, TextNotice
 from gateway.text.vocabulary import Effect
 
+# What ends a heading or list item that has no mark of its own, by the script of its last letter; elsewhere "."
 _ADDED_MARKS: Final[dict[str, str]] = {
     "Han": "。",
     "Kana": "。",

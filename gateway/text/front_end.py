@@ -175,14 +175,19 @@ class TextFrontEnd:
         segment = self._lexicon.apply(replace(segment, language=language) if language else segment)
         notices: list[Released] = []
         if self._spoken_languages:
-            found = {language_of_script(script, segment.text, self._language) or self._language for script in letters}
-            if "Kana" in letters and len(found) > 1:
+            found = {self._language_of(script, segment.text) for script in letters}
+            if "Kana" in letters:
                 found.discard("zh")
             for name in sorted(name for name in found if name is not None):
                 if name not in self._spoken_languages and name not in self._reported_languages:
                     self._reported_languages.add(name)
                     notices.append(self._unsupported(name, segment.span))
         return [*notices, segment]
+
+    def _language_of(self, script: str, text: str) -> str | None:
+        """Latin letters in the text of a language with letters of its own are names and loans: they say nothing."""
+        guess = language_of_script(script, text, self._language)
+        return None if script == "Latin" and guess is not None else guess or self._language
 
     def _unsupported(self, name: str, span: Span) -> TextNotice:
         spoken = ", ".join(sorted(self._spoken_languages))

@@ -281,6 +281,10 @@ def test_a_model_that_speaks_anything_gets_no_language_notice() -> None:
     assert notices_of(release(["你好。 Привет. नमस्ते।"])) == []
 
 
+def test_a_latin_name_in_chinese_is_no_other_language() -> None:
+    assert notices_of(release(["我用 Windows。"], language="zh", spoken_languages=frozenset({"zh"}))) == []
+
+
 def test_japanese_is_not_taken_for_chinese_by_its_kanji() -> None:
     released = release(["日本語です。"], spoken_languages=frozenset({"ja"}))
     assert notices_of(released) == []
