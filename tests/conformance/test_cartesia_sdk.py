@@ -11,7 +11,7 @@ import soundfile
 from tests.conformance.conftest import KEY, Host
 
 pytest.importorskip("cartesia", reason="vendors' clients are not installed: make test-clients")
-from cartesia import AsyncCartesia, Cartesia  # noqa: E402
+from cartesia import AsyncCartesia, Cartesia
 
 CLIENT = "cartesia SDK 4.2.0"
 RAW = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 24000}

@@ -9,10 +9,10 @@ import pytest
 from tests.conformance.conftest import KEY, Host
 
 pytest.importorskip("deepgram", reason="vendors' clients are not installed: make test-clients")
-from deepgram import DeepgramClient  # noqa: E402
-from deepgram.environment import DeepgramClientEnvironment  # noqa: E402
-from deepgram.speak.v1.types import SpeakV1Text  # noqa: E402
-from deepgram.speak.v2.types import SpeakV2Interrupt, SpeakV2InterruptPlaybackOffset, SpeakV2Speak  # noqa: E402
+from deepgram import DeepgramClient
+from deepgram.environment import DeepgramClientEnvironment
+from deepgram.speak.v1.types import SpeakV1Text
+from deepgram.speak.v2.types import SpeakV2Interrupt, SpeakV2InterruptPlaybackOffset, SpeakV2Speak
 
 CLIENT = "deepgram SDK 7.17.0"
 

@@ -13,9 +13,9 @@ import pytest
 from tests.conformance.conftest import KEY, Host
 
 pytest.importorskip("livekit.agents", reason="vendors' clients are not installed: make test-clients")
-import aiohttp  # noqa: E402
-from livekit.agents import APIConnectOptions, APIStatusError, inference, tokenize, tts  # noqa: E402
-from livekit.plugins import cartesia, deepgram, elevenlabs, openai  # noqa: E402
+import aiohttp
+from livekit.agents import APIConnectOptions, APIStatusError, inference, tokenize, tts
+from livekit.plugins import cartesia, deepgram, elevenlabs, openai
 
 NAME = "LiveKit 1.8.9 "
 ONCE = APIConnectOptions(max_retry=0, timeout=10)

@@ -11,7 +11,7 @@ import pytest
 from tests.conformance.conftest import KEY, Host
 
 pytest.importorskip("pipecat", reason="vendors' clients are not installed: make test-clients")
-from pipecat.frames.frames import (  # noqa: E402
+from pipecat.frames.frames import (
     ErrorFrame,
     Frame,
     InterruptionFrame,
@@ -22,14 +22,14 @@ from pipecat.frames.frames import (  # noqa: E402
     TTSStoppedFrame,
     TTSTextFrame,
 )
-from pipecat.pipeline.worker import PipelineParams  # noqa: E402
-from pipecat.services.cartesia.tts import CartesiaTTSService  # noqa: E402
-from pipecat.services.deepgram.flux.tts import DeepgramFluxTTSService  # noqa: E402
-from pipecat.services.deepgram.tts import DeepgramTTSService  # noqa: E402
-from pipecat.services.elevenlabs.tts import ElevenLabsTTSService  # noqa: E402
-from pipecat.services.openai.tts import OpenAITTSService  # noqa: E402
-from pipecat.services.tts_service import TextAggregationMode, TTSService  # noqa: E402
-from pipecat.tests.utils import SleepFrame, run_test  # noqa: E402
+from pipecat.pipeline.worker import PipelineParams
+from pipecat.services.cartesia.tts import CartesiaTTSService
+from pipecat.services.deepgram.flux.tts import DeepgramFluxTTSService
+from pipecat.services.deepgram.tts import DeepgramTTSService
+from pipecat.services.elevenlabs.tts import ElevenLabsTTSService
+from pipecat.services.openai.tts import OpenAITTSService
+from pipecat.services.tts_service import TextAggregationMode, TTSService
+from pipecat.tests.utils import SleepFrame, run_test
 
 NAME = "Pipecat 1.14.0 "
 TOKENS = ["Your", " total", " is", " $5", ".", " Thank", " you", " very", " much", "!"]
@@ -157,7 +157,8 @@ async def test_a_second_turn_sounds_like_the_first(name: str, host: Host) -> Non
 async def test_a_turn_with_nothing_to_say_does_no_harm(name: str, tokens: list[str], host: Host) -> None:
     spoken = await heard(name, host, [*turn(tokens, 0.5), *turn(TOKENS)])
     assert 1.0 < spoken.audio_s < 3.0
-    assert not spoken.errors
+    if name != "Deepgram Flux":  # its own protocol answers with zero-length speech, which Pipecat reports
+        assert not spoken.errors
 
 
 @clients("interruption")
