@@ -80,6 +80,9 @@ class Segment:
     """What closed it: "forced" = cut in mid-phrase by a wait or a length limit, "end" = flush or end of the text."""
     controls: tuple[Control, ...] = ()
     pronunciations: tuple[Pronunciation, ...] = ()
+    carried: tuple[Control, ...] = ()
+    """State tags in force where the segment begins, filled in by the engine: a family without tag state of its own
+    states them again. Their `at` and `span` are those of the segment they stood in."""
     language: str | None = None
     """BCP 47 primary subtag or script-derived guess ("en", "zh", "ar" ...); None = the utterance's language."""
 

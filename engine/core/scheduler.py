@@ -9,7 +9,7 @@ A block's result never depends on other sequences: they decide when it is planne
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.core.deadlines import Pacing
 from engine.core.heard import cut_at_heard
@@ -26,6 +26,7 @@ from engine.core.step import (
     StepResult,
     Window,
 )
+from engine.core.tags_in_force import tags_in_force
 from engine.errors import CapacityError, SpeechFailedError
 from engine.speech import AudioChunk, Notice, Pcm, Segment, SpeechRequest, WordTiming
 
@@ -129,6 +130,11 @@ class Scheduler:
         """Append a segment. Raises CapacityError where its pages could not be had with nobody else there, and
         SpeechFailedError where the model made nothing of it that could be spoken."""
         utterance = self._roster.utterances[utterance_id]
+        sequence = utterance.sequence
+        carried = utterance.tags
+        if carried is None:
+            carried = sequence.tags if utterance.request.tag_scope == "session" else ()
+        segment = replace(segment, carried=carried)
         prepared = self._prepare(segment, utterance.request)
         if self.spec.codebooks and (prepared.tokens < 1 or prepared.max_rows < self.spec.codebooks):
             raise SpeechFailedError(
@@ -142,7 +148,7 @@ class Scheduler:
                 f"there are {self.spec.page_count * self.spec.page_tokens}",
                 NEVER_S,
             )
-        sequence = utterance.sequence
+        sequence.tags = utterance.tags = tags_in_force(segment)
         block = Block(utterance, segment, prepared, self.spec.codebooks, now_s)
         utterance.queue.append(block)
         utterance.pending_blocks += 1
@@ -180,6 +186,10 @@ class Scheduler:
             return out
         sequence = utterance.sequence
         parts = [self._heard_part(block, heard_samples, heard_chars) for block in utterance.blocks]
+        if utterance.tags is not None and utterance.tags is sequence.tags:
+            heard = [part.segment for part in parts if part is not None]
+            first = next(iter((*utterance.blocks, *utterance.queue)), None)
+            sequence.tags = tags_in_force(heard[-1]) if heard else first.segment.carried if first else ()
         for block, part in zip(list(utterance.blocks), parts, strict=True):
             if part is None:
                 self._roster.remove_block(sequence, block)

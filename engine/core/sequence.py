@@ -18,7 +18,7 @@ from engine.core.context import Context, Unit, UnitKey
 from engine.core.deadlines import PlayoutClock
 from engine.core.delay import DelayCursor, rows_of
 from engine.core.step import ModelSpec, PreparedPrompt, PreparedText
-from engine.speech import Notice, Segment, SpeechRequest
+from engine.speech import Control, Notice, Segment, SpeechRequest
 from engine.timeline import Timeline
 
 
@@ -77,6 +77,7 @@ class Utterance:
         "queue",
         "request",
         "sequence",
+        "tags",
         "timeline",
         "unread_samples",
     )
@@ -97,6 +98,8 @@ class Utterance:
         self.unread_samples = 0
         self.is_finished = False
         """No more segments will come."""
+        self.tags: tuple[Control, ...] | None = None
+        """State tags in force after its last segment; None before its first."""
 
 
 class Block:
@@ -204,6 +207,7 @@ class Sequence:
         "shadow",
         "shadow_at_rows",
         "status",
+        "tags",
         "unread_samples",
         "unvoiced_frames",
         "utterances",
@@ -238,6 +242,8 @@ class Sequence:
         self.unvoiced_frames = 0
         self.is_resident = False
         """The family has been told of it."""
+        self.tags: tuple[Control, ...] = ()
+        """State tags in force after the segment fed last, or after what was heard of it."""
         self.opened_utterance: int | None = None
         """Whose request the family was told last; it is told once for every utterance."""
 

@@ -8,10 +8,9 @@ from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 import kernels
-from engine.runtime.layers import empty_parameter
+from engine.runtime.layers import Projection, empty_parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +98,15 @@ class PagedAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.head_size, self.eps = heads, kv_heads, head_size, eps
-        self.qkv = empty_parameter((heads + 2 * kv_heads) * head_size, channels, dtype=dtype, device=device)
-        self.out = empty_parameter(channels, heads * head_size, dtype=dtype, device=device)
+        self.qkv = Projection(channels, (heads + 2 * kv_heads) * head_size, dtype, device)
+        self.out = Projection(heads * head_size, channels, dtype, device)
         self.q_norm = empty_parameter(head_size, dtype=dtype, device=device)
         self.k_norm = empty_parameter(head_size, dtype=dtype, device=device)
 
     def forward(self, x: Tensor, batch: ContextBatch, table: Tensor, key_pages: Tensor, value_pages: Tensor) -> Tensor:
         """x [T, channels] -> [T, channels]; writes the rows' keys and values into the pools."""
         rows = x.shape[0]
-        qkv = functional.linear(x, self.qkv).view(rows, self.heads + 2 * self.kv_heads, self.head_size)
+        qkv = self.qkv(x).view(rows, self.heads + 2 * self.kv_heads, self.head_size)
         q = kernels.rotary_kv(
             qkv, self.q_norm, self.k_norm, self.eps, table, batch.positions, key_pages, value_pages, batch.slots
         )
@@ -139,7 +138,8 @@ class PagedAttention(nn.Module):
                 )
             )
         joined = mixed[0] if len(mixed) == 1 else torch.cat(mixed)
-        return functional.linear(joined.reshape(rows, self.heads * self.head_size), self.out)
+        out: Tensor = self.out(joined.reshape(rows, self.heads * self.head_size))
+        return out
 
 
 def _indices(values: Sequence[int], device: torch.device) -> Tensor:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log
 from pathlib import Path
 
@@ -188,9 +188,10 @@ class PromptWriter:
         return support
 
     def text_block(self, segment: Segment, request: SpeechRequest) -> TextBlock:
-        """`<|text|>` the segment's text and tags `<|audio|>`. State tags that hold from the segment's start lead it;
-        everything else stands where it was written."""
-        head, inline, pace = _arrange(segment.controls, request.speed)
+        """`<|text|>` the segment's text and tags `<|audio|>`. State tags that hold from its start lead it, those of
+        earlier segments among them; everything else stands where it was written."""
+        held = tuple(replace(control, at=0) for control in segment.carried)
+        head, inline, pace = _arrange((*held, *segment.controls), request.speed)
         notices: list[Notice] = []
         ids = [self._required("<|text|>")]
         for name in head:

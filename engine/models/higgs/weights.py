@@ -121,20 +121,20 @@ def backbone_tensors(backbone: Backbone) -> dict[str, Tensor]:
     for index, layer in enumerate(backbone.layers):
         assert isinstance(layer, DecoderLayer)
         attention, mlp, head = layer.attention, layer.mlp, layer.attention.head_size
-        inner = mlp.gate_up.shape[0] // 2
-        q_rows, kv_rows = attention.heads * head, attention.kv_heads * head
+        q_end = attention.heads * head
+        k_end, v_end = q_end + attention.kv_heads * head, q_end + 2 * attention.kv_heads * head
         layer_tensors = {
             "input_layernorm": layer.input_norm.weight,
             "post_attention_layernorm": layer.post_attention_norm.weight,
-            "self_attn.q_proj": attention.qkv[:q_rows],
-            "self_attn.k_proj": attention.qkv[q_rows : q_rows + kv_rows],
-            "self_attn.v_proj": attention.qkv[q_rows + kv_rows :],
-            "self_attn.o_proj": attention.out,
+            "self_attn.q_proj": attention.qkv.rows(0, q_end),
+            "self_attn.k_proj": attention.qkv.rows(q_end, k_end),
+            "self_attn.v_proj": attention.qkv.rows(k_end, v_end),
+            "self_attn.o_proj": attention.out.weight.t(),
             "self_attn.q_norm": attention.q_norm,
             "self_attn.k_norm": attention.k_norm,
-            "mlp.gate_proj": mlp.gate_up[:inner],
-            "mlp.up_proj": mlp.gate_up[inner:],
-            "mlp.down_proj": mlp.down,
+            "mlp.gate_proj": mlp.gate_up.rows(0, mlp.inner),
+            "mlp.up_proj": mlp.gate_up.rows(mlp.inner, 2 * mlp.inner),
+            "mlp.down_proj": mlp.down.weight.t(),
         }
         tensors |= {f"body.layers.{index}.{name}.weight": tensor for name, tensor in layer_tensors.items()}
     return tensors

@@ -21,7 +21,8 @@ PUBLIC: dict[str, Any] = {
     "text_config": {
         "model_type": "qwen3", "hidden_size": 2560, "intermediate_size": 9728, "num_hidden_layers": 36,
         "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936,
-        "rms_norm_eps": 1e-6, "hidden_act": "silu", "attention_bias": False, "tie_word_embeddings": True, "max_position_embeddings": 32768,
+        "rms_norm_eps": 1e-6,
+        "hidden_act": "silu", "attention_bias": False, "tie_word_embeddings": True, "max_position_embeddings": 32768,
         "rope_parameters": {"rope_type": "default", "rope_theta": 1000000},
     },
     "audio_encoder_config": {

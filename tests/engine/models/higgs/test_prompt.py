@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import importlib.util
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,18 @@ def test_of_several_states_of_one_kind_at_one_place_the_last_holds(
     assert found == ["<|text|>", "<|emotion:anger|>", "Go", "<|audio|>"]
     found = written(writer, tokenizer, "Go", control("emotion:fear", 0), control("emotion:neutral", 0))
     assert found == ["<|text|>", "Go", "<|audio|>"]
+
+
+def test_tags_carried_from_earlier_segments_lead_unless_the_segment_replaces_them(
+    writer: PromptWriter, tokenizer: PromptTokenizer
+) -> None:
+    carried = (control("emotion:fear", 7), control("style:whispering", 3), control("prosody:speed", 1, 1.2))
+    given = replace(segment("Go on", control("emotion:anger", 0), control("prosody:pitch_low", 3)), carried=carried)
+    found = spelled(tokenizer, writer.text_block(given, request()).ids)
+    assert found == [
+        "<|text|>", "<|emotion:anger|>", "<|style:whispering|>", "<|prosody:speed_fast|>", "Go ",
+        "<|prosody:pitch_low|>", "on", "<|audio|>",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
