@@ -27,7 +27,7 @@ from tests.fakes.fake_model import (
 )
 
 LANES = 4
-MAX_UNREAD_S = 0.4
+MAX_UNREAD_S = 0.2
 FAULTS: list[Fault | None] = [
     *[None] * 12,
     "fail_prefill",
@@ -73,7 +73,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             max_decode_batch=2,
             max_prefill_tokens=7,
             page_tokens=4,
-            page_count=44,
+            page_count=26,
             left_context_frames=3,
             right_context_frames=2,
             first_window_frames=2,
@@ -112,8 +112,20 @@ class SchedulerMachine(RuleBasedStateMachine):
     @rule(data=st.data(), length=st.integers(1, 12), fault=st.sampled_from(FAULTS))
     def feed(self, data: st.DataObject, length: int, fault: Fault | None) -> None:
         spoken = self.live(data)
-        if spoken is None or spoken.is_finished:
-            return
+        if spoken is not None and not spoken.is_finished:
+            self.feed_to(spoken, length, fault)
+
+    @rule(lane=st.integers(0, LANES - 1), lengths=st.lists(st.integers(4, 12), min_size=1, max_size=4))
+    def speak(self, lane: int, lengths: list[int]) -> None:
+        """A whole utterance at once."""
+        self.open(lane, "alto", 1)
+        spoken = list(self.spoken.values())[-1]
+        for length in lengths:
+            self.feed_to(spoken, length, None)
+        spoken.is_finished = True
+        self.take(self.scheduler.finish(spoken.number, self.now_s))
+
+    def feed_to(self, spoken: _Spoken, length: int, fault: Fault | None) -> None:
         self.segments += 1
         text = f"{self.segments:x}".ljust(length, "o")
         try:
@@ -346,7 +358,7 @@ class WideWindowsMachine(SchedulerMachine):
         spec = small_spec(
             super().make_model().spec,
             codebooks=8,
-            page_count=40,
+            page_count=30,
             left_context_frames=10,
             right_context_frames=10,
             first_window_frames=4,
