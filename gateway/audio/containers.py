@@ -60,16 +60,33 @@ def check_container(container: Container, sample_rate_hz: int) -> None:
         raise ClientError(ErrorCode.RATE_UNSUPPORTED, f"{container} is {sample_rate_hz} Hz; it can be {allowed} Hz")
 
 
-class _Tail(io.BytesIO):
-    """A file of which `take` gives what was appended since; what is rewritten after it left stays as it left."""
+class _Tail:
+    """A file of which `take` gives what was appended since; what is rewritten after it left stays as it left. It is
+    none of io's files, which close themselves before a writer that nobody finished can."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self._data = bytearray()
+        self._place = 0
         self._taken = 0
 
+    def write(self, data: bytes | bytearray) -> int:
+        end = self._place + len(data)
+        if end > len(self._data):
+            self._data.extend(bytes(end - len(self._data)))
+        self._data[self._place : end] = data
+        self._place = end
+        return len(data)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: len(self._data)}[whence]
+        self._place = max(0, base + offset)
+        return self._place
+
+    def tell(self) -> int:
+        return self._place
+
     def take(self) -> bytes:
-        with self.getbuffer() as view:
-            data = bytes(view[self._taken :])
+        data = bytes(self._data[self._taken :])
         self._taken += len(data)
         return data
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import wave
 
@@ -94,3 +95,13 @@ def test_a_rate_that_a_container_cannot_have_is_refused_with_those_it_can() -> N
     with pytest.raises(ClientError, match="22050 Hz; it can be 8000, 12000") as refused:
         check_container("ogg_opus", 22050)
     assert refused.value.code is ErrorCode.RATE_UNSUPPORTED
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_file_that_nobody_finishes_goes_quietly(container: Container) -> None:
+    """Its client has left."""
+    encoder = ContainerEncoder(container, RATE_HZ)
+    encoder.encode(SAMPLES.tobytes())
+    del encoder
+    gc.collect()
