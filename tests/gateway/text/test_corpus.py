@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from tests.gateway.text.driving import check_spans, reading_of, release
 
 CORPUS = Path(__file__).parent / "corpus"
+MAX_TWICE_CUT_CHARS = 16
+"""Texts up to here are cut at every two places as well; the number of pairs grows with the square."""
 MIN_CASES = 300
 """What the corpus was asked to hold at least."""
 
@@ -49,3 +52,6 @@ def test_no_cut_changes_a_hostile_text(case: dict[str, Any], options: dict[str, 
     assert release(list(text), **options) == whole
     for cut in range(len(text) + 1):
         assert release([text[:cut], text[cut:]], **options) == whole
+    if len(text) <= MAX_TWICE_CUT_CHARS:
+        for first, second in combinations(range(1, len(text)), 2):
+            assert release([text[:first], text[first:second], text[second:]], **options) == whole
