@@ -146,8 +146,8 @@ export class ComposerView {
     this.#hint.textContent = HINTS[mode];
     const has_text = this.#text.value.trim() !== "";
     this.#speak.disabled = !this.#can_speak || !has_text;
-    this.#barge_in.hidden = mode === "typing" || !this.#is_speaking;
-    this.#barge_in.disabled = !this.#can_speak || !has_text;
+    this.#barge_in.hidden = mode === "typing" || !this.#is_speaking || !has_text;
+    this.#barge_in.disabled = !this.#can_speak;
   }
 
   /** @param {KeyboardEvent} event */

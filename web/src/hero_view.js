@@ -13,6 +13,7 @@ function milliseconds(ms) {
 export class HeroView {
   #figure = byId("first-audio", HTMLOutputElement);
   #lead = byId("hero-lead", HTMLElement);
+  #parts = [byId("hero-figure", HTMLElement), byId("hero-facts", HTMLElement)];
   #written = byId("fact-written", HTMLElement);
   #server = byId("fact-server", HTMLElement);
   #packet = byId("fact-packet", HTMLElement);
@@ -26,6 +27,7 @@ export class HeroView {
   follow(utterance) {
     if (utterance.is_queued) return;
     this.#utterance = utterance;
+    for (const part of this.#parts) part.hidden = false;
     this.update();
   }
 

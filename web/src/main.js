@@ -68,12 +68,14 @@ const connection = new Connection(document.baseURI, {
   onInfo(next) {
     info = next;
     palette.show(next.model.tags);
+    byId("panel-tags", HTMLElement).hidden = false;
     composer.showExamples(next.model.tags);
     refresh();
   },
   onReady(ready) {
     conversation.begin(ready);
     if (info !== null) settings_view.show(info, ready.formats, ready.sample_rate_hz);
+    byId("panel-voice", HTMLElement).hidden = false;
     byId("colophon", HTMLElement).textContent = `Antiphon ${ready.version} · model ${ready.model} · session ${ready.session.slice(0, 8)}`;
   },
   isInUse: () => conversation.is_speaking,

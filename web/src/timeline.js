@@ -36,11 +36,12 @@ function playbackClock(utterance, now_ms) {
   const start_ms = utterance.first_sound_at_ms ?? now_ms;
   let at = 0;
   return (audio_ms) => {
-    while (at < lead.length && /** @type {import("./utterance.js").LeadPoint} */ (lead[at]).played_ms < audio_ms) at += 1;
+    while (at < lead.length && /** @type {import("./utterance.js").LeadPoint} */ (lead[at]).played_ms <= audio_ms) at += 1;
     const next = lead[at];
     const previous = lead[at - 1];
     if (next === undefined) {
       if (previous === undefined) return start_ms + audio_ms;
+      if (previous.played_ms === audio_ms && audio_ms > 0) return previous.at_ms;
       return Math.max(previous.at_ms, utterance.is_open ? now_ms : 0) + audio_ms - previous.played_ms;
     }
     if (previous === undefined || previous.played_ms === 0) return next.at_ms - (next.played_ms - audio_ms);

@@ -17,6 +17,8 @@ const WAVE_HALF = 17;
 const LEAD_BASE = 96;
 const LEAD_HEIGHT = 17;
 const AXIS_Y = 109;
+/** Closer than this, strokes of pieces of text would run into one bar. */
+const DENSE_PX = 3.5;
 
 export class TimelineView {
   #utterance;
@@ -39,7 +41,7 @@ export class TimelineView {
     }
     marks.append(
       svg("path", {
-        class: "fragments",
+        class: shapes.fragments.length * DENSE_PX > width ? "fragments dense" : "fragments",
         d: shapes.fragments.map((x) => `M${x} ${TEXT_Y}v${TEXT_HEIGHT}`).join(""),
       }),
       ...shapes.segments.map((bar) =>

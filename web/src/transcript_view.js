@@ -32,7 +32,12 @@ export class TranscriptView {
     this.#cards.set(utterance, card);
     this.#empty.hidden = true;
     this.#list.prepend(card.element);
-    if (matchMedia(NARROW).matches) card.element.scrollIntoView({ block: "center" });
+    this.#reveal(card);
+  }
+
+  /** On a small screen, bring what is about to be heard into sight. @param {UtteranceCard} card */
+  #reveal(card) {
+    if (matchMedia(NARROW).matches) card.element.scrollIntoView({ block: "start" });
   }
 
   /** @param {Utterance} utterance */
@@ -43,7 +48,11 @@ export class TranscriptView {
 
   /** @param {Utterance} utterance */
   update(utterance) {
-    this.#cards.get(utterance)?.update();
+    const card = this.#cards.get(utterance);
+    if (card === undefined) return;
+    const was_waiting = card.element.dataset.state === "waiting";
+    card.update();
+    if (was_waiting && utterance.state === "speaking") this.#reveal(card);
   }
 
   /** @param {number} now_ms */

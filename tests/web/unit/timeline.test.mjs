@@ -85,3 +85,17 @@ test("a stop is marked where the sound ended", () => {
   assert.ok(shapes !== null && shapes.end_x !== null);
   assert.ok(Math.abs(shapes.end_x - (600 * WIDTH) / shapes.span_ms) < 2);
 });
+
+test("what waits behind another utterance is drawn where it will be heard, not where it arrived", () => {
+  const utterance = spoken();
+  utterance.first_sound_at_ms = 3100;
+  utterance.lead = [
+    { at_ms: 1100, received_ms: 100, played_ms: 0 },
+    { at_ms: 2000, received_ms: 1000, played_ms: 0 },
+    { at_ms: 3200, received_ms: 1000, played_ms: 100 },
+  ];
+  utterance.played_samples = 100;
+  const shapes = timelineShapes(utterance, WIDTH, 3200);
+  const first = /** @type {number} */ (shapes?.waveform[0]?.x);
+  assert.ok(shapes !== null && Math.abs(first - /** @type {number} */ (shapes.first_audio_x)) < 2);
+});
