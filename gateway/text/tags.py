@@ -17,7 +17,8 @@ from engine.speech import Span
 from gateway.text.elements import Capture, Element, read_element
 from gateway.text.settings import TextSettings
 from gateway.text.sink import Gap, TextNotice, TextSink
-from gateway.text.vocabulary import CUES, NEUTRAL, SPOKEN_BRACKETS, Effect, cue_effects, valued_effect
+from gateway.text.states import States
+from gateway.text.vocabulary import CUES, SPOKEN_BRACKETS, Effect, cue_effects, valued_effect
 
 _Form = Literal[
     "angle", "pipe", "element", "comment", "capture", "bracket", "closed_bracket", "after_bracket", "note", "link",
@@ -36,15 +37,6 @@ _MAX_TICKS: Final = 8
 _LONG_FORMS: Final = frozenset({"comment", "code", "link"})
 """Where one of these has failed, none begins again: so each character is read twice at most for their sake."""
 _MAX_REPORTS: Final = 100
-
-_STATE_DEFAULTS: Final[dict[str, Effect | None]] = {
-    "emotion": Effect("emotion", NEUTRAL),
-    "style": Effect("style", NEUTRAL),
-    "speed": Effect("prosody", "speed", 1.0),
-    "pitch": Effect("prosody", "pitch", 0.0),
-    "volume": Effect("prosody", "volume", 1.0),
-    "expressive": None,
-}
 
 
 class TagScanner:
@@ -67,8 +59,7 @@ class TagScanner:
         self._capture: Element | None = None
         self._capture_span_start = 0
         self._capture_dropped = False
-        self._elements: list[tuple[str, tuple[Effect, ...]]] = []
-        self._state: dict[str, Effect] = {}
+        self._states = States()
         self._reported: set[str] = set()
         self._steps: dict[_Form, Callable[[str, int], None]] = {
             "angle": self._angle,
@@ -216,9 +207,7 @@ class TagScanner:
 
     def _apply(self, effects: tuple[Effect, ...], span: Span) -> None:
         for effect in effects:
-            key = effect.state
-            if key is not None:
-                self._state[key] = effect
+            self._states.note(effect)
             self._sink.control(effect, span)
 
     def _separate(self, effects: tuple[Effect, ...] | None, span: Span) -> None:
@@ -304,34 +293,15 @@ class TagScanner:
             self._sink.gap(element.gap, span.start, span.end)
             self._last = " "
         if element.is_closing:
-            self._leave(element.name, span)
+            self._apply(self._states.leave(element.name), span)
             return
         if element.capture is not None and span.end > self._barred_until:
             self._begin_capture(element, span)
             return
         if element.effects or (not element.is_empty and element.name in ("prosody", "emphasis")):
             if not element.is_empty:
-                self._enter(element)
+                self._states.enter(element.name, element.effects)
             self._apply(element.effects, span)
-
-    def _enter(self, element: Element) -> None:
-        undo: list[Effect] = []
-        for effect in element.effects:
-            key = effect.state
-            if key is not None:
-                before = self._state.get(key, _STATE_DEFAULTS[key])
-                if before is not None:
-                    undo.append(before)
-        self._elements.append((element.name, tuple(undo)))
-        if len(self._elements) > 32:
-            del self._elements[0]
-
-    def _leave(self, name: str, span: Span) -> None:
-        for index in range(len(self._elements) - 1, -1, -1):
-            if self._elements[index][0] == name:
-                _, undo = self._elements.pop(index)
-                self._apply(undo, span)
-                return
 
     def _autolink(self) -> None:
         held, self._held, self._form = self._held, [], None
