@@ -1,30 +1,30 @@
 """Loop overhead of the engine: what one tick costs beside the model.
 
-    python benchmarks/engine_step.py [--sequences 64 256] [--seconds 20] [--json FILE]
+    python benchmarks/engine_step.py [--sequences 64 256] [--seconds 2] [--rounds 5]
 
 A model that does nothing but answer is driven by the real LocalEngine with N lanes that decode at once. Reported per
 tick: plan + commit + routing (`core`), and everything the loop spends that is not inside the model's own `execute`
-(`loop`: core, both hops to the model thread, the readers), by the clock and in processor time (`loop cpu`, which other
-work on the machine does not blow up). The aim is 0.3 ms at 64 sequences.
+(`loop`: core, both hops to the model thread, sessions and readers), by the clock and in processor time (`loop cpu`,
+which other work on the machine does not blow up). The aim is 0.3 ms at 64 sequences.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import os
-import platform
-import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.machine import machine
+from benchmarks.results import save, table
 from engine import EngineSettings, LocalEngine
 from engine.core.step import (
     ModelSpec,
@@ -113,7 +113,8 @@ class Measured:
     model_ms: float
 
 
-async def measure(sequences: int, seconds: float) -> Measured:
+async def measure(sequences: int, seconds: float, rounds: int) -> list[Measured]:
+    """`rounds` measurements of `seconds` each, one after another, on one engine that is busy throughout."""
     model = AnsweringModel(sequences)
     engine = LocalEngine(model, EngineSettings())
     await engine.start()
@@ -132,73 +133,67 @@ async def measure(sequences: int, seconds: float) -> Measured:
                 pass
 
     talkers = [asyncio.create_task(talk(number), name=f"talk-{number}") for number in range(sequences)]
-    await asyncio.sleep(seconds / 4)
-    before, model_before_s, items_before = engine.stats(), model.execute_s, model.decode_items
-    began_s, began_cpu_s = time.perf_counter(), time.process_time() - model.execute_cpu_s
-    await asyncio.sleep(seconds)
-    after, model_s, items = engine.stats(), model.execute_s - model_before_s, model.decode_items - items_before
-    wall_s = time.perf_counter() - began_s
-    cpu_s = time.process_time() - model.execute_cpu_s - began_cpu_s
+    await asyncio.sleep(1.0)
+    measured = []
+    for _ in range(rounds):
+        before, model_before_s, items_before = engine.stats(), model.execute_s, model.decode_items
+        began_s, began_cpu_s = time.perf_counter(), time.process_time() - model.execute_cpu_s
+        await asyncio.sleep(seconds)
+        after, model_s, items = engine.stats(), model.execute_s - model_before_s, model.decode_items - items_before
+        wall_s = time.perf_counter() - began_s
+        cpu_s = time.process_time() - model.execute_cpu_s - began_cpu_s
+        ticks = after.ticks - before.ticks
+        measured.append(
+            Measured(
+                sequences,
+                ticks,
+                items / ticks,
+                1000 * (after.plan_s - before.plan_s) / ticks,
+                1000 * (wall_s - model_s) / ticks,
+                1000 * cpu_s / ticks,
+                1000 * model_s / ticks,
+            )
+        )
     is_over = True
     await asyncio.gather(*talkers)
     await engine.close()
-    ticks = after.ticks - before.ticks
-    return Measured(
-        sequences,
-        ticks,
-        items / ticks,
-        1000 * (after.plan_s - before.plan_s) / ticks,
-        1000 * (wall_s - model_s) / ticks,
-        1000 * cpu_s / ticks,
-        1000 * model_s / ticks,
-    )
+    return measured
 
 
-def machine_line() -> dict[str, object]:
-    """What the numbers were measured on."""
-    cpu = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [
-            line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
-        ]
-        cpu = names[0] if names else cpu
-    root = Path(__file__).resolve().parent.parent
-    git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=root, check=False)
-    return {
-        "cpu": cpu,
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "revision": git.stdout.strip() or "unknown",
-        "load_1m": round(os.getloadavg()[0], 2),
-    }
+def middle(rounds: Sequence[Measured]) -> Measured:
+    """The median of each figure."""
+    values = {field.name: median(getattr(one, field.name) for one in rounds) for field in fields(Measured)}
+    return Measured(**values)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description="Loop overhead of the engine per tick, beside the model.")
     parser.add_argument("--sequences", type=int, nargs="+", default=[64, 256])
-    parser.add_argument("--seconds", type=float, default=5.0, help="measured time for each number of sequences")
-    parser.add_argument("--json", type=Path, help="write the result there as well")
+    parser.add_argument("--seconds", type=float, default=2.0, help="length of a round")
+    parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    machine = machine_line()
-    results = [asyncio.run(measure(sequences, options.seconds)) for sequences in options.sequences]
-    print("  ".join(f"{key}: {value}" for key, value in machine.items()))
-    print(
-        f"{'sequences':>9} {'ticks':>8} {'rows/tick':>9} {'core ms':>9} {'loop ms':>9} {'loop cpu':>9} {'model ms':>9}"
-    )
-    for one in results:
-        print(
-            f"{one.sequences:9d} {one.ticks:8d} {one.rows_per_tick:9.1f} "
-            f"{one.core_ms:9.3f} {one.loop_ms:9.3f} {one.loop_cpu_ms:9.3f} {one.model_ms:9.3f}"
+    where = machine()
+    results = [
+        middle(asyncio.run(measure(sequences, options.seconds, options.rounds))) for sequences in options.sequences
+    ]
+    head = ("sequences", "rows/tick", "core ms", "loop ms", "loop cpu ms", "model ms")
+    rows = [
+        (
+            one.sequences,
+            f"{one.rows_per_tick:.1f}",
+            f"{one.core_ms:.3f}",
+            f"{one.loop_ms:.3f}",
+            f"{one.loop_cpu_ms:.3f}",
+            f"{one.model_ms:.3f}",
         )
-    report = {
-        "machine": machine,
-        "results": [{name: getattr(one, name) for name in Measured.__dataclass_fields__} for one in results],
-    }
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
-    else:
-        print(json.dumps(report))
+        for one in results
+    ]
+    note = (
+        f"Per tick, median of {options.rounds} rounds of {options.seconds:g} s. Core: plan, commit and routing. "
+        "Loop: all but the model's own time, by the clock and in processor time."
+    )
+    report = {"per_tick": [asdict(one) for one in results]}
+    save("engine_step", "A tick of the engine beside the model", where, report, f"{table(head, rows)}\n\n{note}")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,6 @@ class Launched:
 
     plan: StepPlan
     fills: list[Fill]
-    decoding: list[tuple[Sequence, Block]]
     voicing: dict[tuple[int, int], tuple[Block, VocodeItem]]
 
 
@@ -65,7 +64,7 @@ class Planner:
         self.wake_at_s = None
         windows = self._ready_windows(now_s)
         fills, prefill = self._plan_prefill(now_s, windows)
-        decoding, decode = self._plan_decode(now_s)
+        decode = self._plan_decode(now_s)
         urgent_lead_s = self._pacing.urgent_lead_s
         is_urgent = bool(windows) and windows[0][0] < now_s + urgent_lead_s
         is_urgent = is_urgent or any(fill.sequence.clock.lead_s(now_s) < urgent_lead_s for fill in fills)
@@ -86,7 +85,7 @@ class Planner:
         self._roster.dismissed.clear()
         self._roster.residency.pool.launch(plan.tick)
         self._roster.counters.ticks += 1
-        return Launched(plan, fills, decoding, voicing)
+        return Launched(plan, fills, voicing)
 
     def _ready_windows(self, now_s: float) -> list[ReadyWindow]:
         """Every vocoder window that could be made now, the most pressing first."""
@@ -138,21 +137,19 @@ class Planner:
             planned[(sequence_id, block.number)] = (block, item)
         return planned
 
-    def _plan_decode(self, now_s: float) -> tuple[list[tuple[Sequence, Block]], list[DecodeItem]]:
+    def _plan_decode(self, now_s: float) -> list[DecodeItem]:
         may_go_on = self._may_go_on
         runnable = [sequence for sequence in self._roster.decoding.values() if may_go_on(sequence, now_s)]
         if len(runnable) > self.spec.max_decode_batch:
             runnable = heapq.nsmallest(self.spec.max_decode_batch, runnable, key=self._row_deadline_s)
-        planned = []
         items = []
         for sequence in runnable:
             block, context = sequence.current, sequence.context
             assert block is not None
             assert context is not None
-            planned.append((sequence, block))
             items.append(DecodeItem(sequence.id, block.number, block.rows, context.length, context.page_table))
             context.append(block.audio_key, 1)
-        return planned, items
+        return items
 
     def _plan_prefill(self, now_s: float, windows: list[ReadyWindow]) -> tuple[list[Fill], list[PrefillItem]]:
         budget = self.spec.max_prefill_tokens
@@ -204,7 +201,7 @@ class Planner:
         return (
             sequence.unread_samples < self._max_unread_samples
             and sequence.unvoiced_frames <= self._max_unvoiced_frames
-            and not self._is_held(sequence, now_s)
+            and (self._pacing.max_lead_s is None or not self._is_held(sequence, now_s))
         )
 
     def _is_slack(
@@ -228,7 +225,7 @@ class Planner:
         if not is_resumed:
             self._roster.change_voice(sequence, utterance)
             self._roster.move_window(sequence, block)
-            block.number = sequence.next_number
+            block.take_number(sequence.next_number)
         layout = sequence.layout(sequence.history, block, block.rows - 1)
         positions = sum(unit.length for unit in layout)
         rows_left = block.prepared.max_rows - max(0, block.rows - 1)

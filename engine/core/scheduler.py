@@ -238,7 +238,7 @@ class Scheduler:
         launched = self._take_launched(plan)
         out: list[Delivery] = []
         touched = {fill.sequence.id for fill in launched.fills}
-        touched.update(sequence.id for sequence, _ in launched.decoding)
+        touched.update(item.sequence for item in plan.decode)
         touched.update(sequence_id for sequence_id, _ in launched.voicing)
         for sequence_id in sorted(touched):
             sequence = self._roster.sequences.get(sequence_id)
@@ -278,11 +278,13 @@ class Scheduler:
             return
         sequence.unvoiced_frames += block.count_rows(outcome.rows)
         self._roster.counters.rows += outcome.rows
-        if sequence.status is SequenceStatus.FILLING:
+        if block.rows == 1:
             self._roster.begin_decoding(sequence)
         if sequence.shadow_at_rows is not None and block.rows >= sequence.shadow_at_rows:
             self._roster.begin_shadow(sequence, block)
         is_capped = block.rows >= block.prepared.max_rows and not outcome.is_block_finished
+        if not (outcome.is_block_finished or is_capped or outcome.is_runaway):
+            return
         if outcome.is_runaway:
             self._roster.counters.runaway += 1
         if is_capped or outcome.is_runaway:
@@ -291,8 +293,7 @@ class Scheduler:
             why = "the model went astray" if outcome.is_runaway else f"the limit of {block.prepared.max_rows} rows"
             message = f"speech of this segment was ended after {block.frames} frames: {why}"
             block.notices.append(Notice("speech_truncated", "segment", message))
-        if outcome.is_block_finished or is_capped or outcome.is_runaway:
-            self._end_block(sequence, block, now_s, out)
+        self._end_block(sequence, block, now_s, out)
 
     def _commit_frames(self, frames: BlockFrames, now_s: float, out: list[Delivery]) -> None:
         sequence = self._roster.sequences.get(frames.sequence)
@@ -458,6 +459,10 @@ class Scheduler:
 
     def _fail_unanswered(self, launched: Launched, result: StepResult, now_s: float, out: list[Delivery]) -> None:
         """A model that leaves an item out would leave its listener waiting for ever."""
+        starts = sum(item.starts_block is not None for item in launched.plan.prefill)
+        is_row_each = len(result.rows) + len(result.frames) == len(launched.plan.decode) + starts
+        if is_row_each and len(result.windows) == len(launched.voicing):
+            return
         answered = {(outcome.sequence, outcome.block) for outcome in result.rows}
         answered.update((frames.sequence, frames.block) for frames in result.frames)
         asked = [(item.sequence, item.block) for item in launched.plan.decode]

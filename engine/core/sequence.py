@@ -106,6 +106,7 @@ class Block:
     """A segment and the rows and frames that speak it."""
 
     __slots__ = (
+        "audio_key",
         "audio_revision",
         "base_sample",
         "cursor",
@@ -119,6 +120,7 @@ class Block:
         "rows",
         "segment",
         "status",
+        "text_key",
         "text_revision",
         "utterance",
         "voiced_frames",
@@ -149,6 +151,8 @@ class Block:
         """First sample, counted from the utterance's first; known once voicing has begun."""
         self.text_revision = 0
         self.audio_revision = 0
+        self.text_key: UnitKey = ("text", 0, 0)
+        self.audio_key: UnitKey = ("audio", 0, 0)
         self.notices: list[Notice] = []
         self.is_poisoned = False
         """It went astray and must not enter the history."""
@@ -160,13 +164,14 @@ class Block:
             raise AssertionError(f"block {self.number}: {self.status.name} → {status.name} is not a transition")
         self.status = status
 
-    @property
-    def text_key(self) -> UnitKey:
-        return ("text", self.number, self.text_revision)
+    def take_number(self, number: int) -> None:
+        """Its turn has come, though it may still have to wait for pages."""
+        self.number = number
+        self._name()
 
-    @property
-    def audio_key(self) -> UnitKey:
-        return ("audio", self.number, self.audio_revision)
+    def _name(self) -> None:
+        self.text_key = ("text", self.number, self.text_revision)
+        self.audio_key = ("audio", self.number, self.audio_revision)
 
     def count_rows(self, rows: int) -> int:
         """Rows more have come; answers how many frames they completed."""
@@ -186,6 +191,7 @@ class Block:
             self.prepared = prepared
             self.text_revision += 1
         self.audio_revision += 1
+        self._name()
         self.frames = self.voiced_frames = frames
         self.rows = rows_of(frames, codebooks) if codebooks else 0
         self.move(BlockStatus.SPOKEN)
