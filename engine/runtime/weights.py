@@ -85,6 +85,23 @@ class Checkpoint:
                     on_progress(done, total)
 
 
+def checkpoint_folder(checkpoint: str | Path) -> Path:
+    """A folder as it is, or that of a repository `owner/name` which the hub's client has or can fetch."""
+    folder = Path(checkpoint).expanduser()
+    if folder.is_dir():
+        return folder
+    if str(checkpoint).count("/") != 1:
+        raise ModelLoadError(f"{checkpoint} is no folder, and no repository name of the form owner/name")
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError as error:
+        raise ModelLoadError(f"{checkpoint} is no folder; to fetch a repository, install huggingface_hub") from error
+    try:
+        return Path(snapshot_download(str(checkpoint), allow_patterns=["*.json", "*.safetensors"]))
+    except Exception as error:  # the client raises a dozen kinds: network, name, licence not accepted
+        raise ModelLoadError(f"{checkpoint} could not be fetched: {error}") from error
+
+
 class _OpenShards:
     """Shards opened (memory-mapped) once each, closed together."""
 

@@ -6,19 +6,15 @@ It looks about ten frames to either side and keeps no state.
 
 from __future__ import annotations
 
-from math import ceil, floor
+from math import ceil
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 import kernels
-from engine.models.higgs.config import CodecGeometry
+from engine.models.higgs.config import DILATIONS, EDGE_KERNEL, UNIT_KERNEL, CodecGeometry
 from engine.runtime.layers import empty_parameter
-
-EDGE_KERNEL = 7
-UNIT_KERNEL = 7
-DILATIONS = (1, 3, 9)
 
 
 class Snake(nn.Module):
@@ -161,17 +157,3 @@ class CodecDecoder(nn.Module):
         summed = kernels.codebook_embed(codes, self._table)
         out: Tensor = self.acoustic_decoder(summed.transpose(1, 2))
         return out[:, 0]
-
-
-def decoder_reach_frames(geometry: CodecGeometry) -> int:
-    """Whole frames on either side that a frame's samples depend on, from the kernels and strides alone: walking back
-    from the output, a range of positions widens by each convolution's half-width and shrinks by each stride."""
-    first, last = 0, geometry.samples_per_frame - 1
-    first, last = first - EDGE_KERNEL // 2, last + EDGE_KERNEL // 2
-    unit_reach = sum((UNIT_KERNEL - 1) // 2 * dilation for dilation in DILATIONS)
-    for stride in reversed(geometry.decoder_strides):
-        first, last = first - unit_reach, last + unit_reach
-        padding = ceil(stride / 2)
-        first = ceil((first + padding - (2 * stride - 1)) / stride)
-        last = floor((last + padding) / stride)
-    return max(EDGE_KERNEL // 2 - first, last + EDGE_KERNEL // 2)

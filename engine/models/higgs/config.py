@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import ceil, floor, prod
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
+from engine.core.step import ModelSpec
 from engine.errors import ModelLoadError
 from engine.runtime.kv_cache import KvGeometry
 from engine.runtime.runaway import RunawayLimits
@@ -22,6 +24,12 @@ LICENCE_NOTICE = (
 )
 DEFAULT_ROPE_THETA = 1_000_000.0
 """Older checkpoints carry null for it."""
+RESERVED_BLOCKS = 6
+"""Blocks of a sequence beside its history: in hand, being voiced, kept for a late barge-in."""
+EDGE_KERNEL = 7
+UNIT_KERNEL = 7
+DILATIONS = (1, 3, 9)
+"""Of the codec's first and last convolution, and of its three residual units: the same in every checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +84,7 @@ class CodecGeometry:
 
     @property
     def samples_per_frame(self) -> int:
-        product = 1
-        for stride in self.decoder_strides:
-            product *= stride
-        return product
+        return prod(self.decoder_strides)
 
     @property
     def channels(self) -> int:
@@ -95,6 +100,18 @@ class CodecGeometry:
     @property
     def frames_per_s(self) -> float:
         return self.sample_rate_hz / self.samples_per_frame
+
+    @property
+    def decoder_reach_frames(self) -> int:
+        """Whole frames on either side that a frame's samples depend on, from kernels and strides alone: walking back
+        from the output, a range of positions widens by each convolution's half-width and shrinks by each stride."""
+        first, last = -(EDGE_KERNEL // 2), self.samples_per_frame - 1 + EDGE_KERNEL // 2
+        unit_reach = sum((UNIT_KERNEL - 1) // 2 * dilation for dilation in DILATIONS)
+        for stride in reversed(self.decoder_strides):
+            padding = ceil(stride / 2)
+            first = ceil((first - unit_reach + padding - (2 * stride - 1)) / stride)
+            last = floor((last + unit_reach + padding) / stride)
+        return max(EDGE_KERNEL // 2 - first, last + EDGE_KERNEL // 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +196,40 @@ class HiggsSettings:
     """Folder of the voice store; None = no cloning."""
 
     @property
+    def row_slots(self) -> int:
+        """Blocks whose rows the row store begins with room for."""
+        return self.max_sequences * (self.history_blocks + RESERVED_BLOCKS)
+
+    @property
     def torch_dtype(self) -> torch.dtype:
         return torch.float32 if self.dtype == "float32" else torch.bfloat16
 
     def kv_geometry(self, backbone: BackboneGeometry) -> KvGeometry:
         return KvGeometry(backbone.layers, backbone.kv_heads, backbone.head_size, self.page_tokens, self.torch_dtype)
+
+
+def model_spec(geometry: HiggsGeometry, settings: HiggsSettings) -> ModelSpec:
+    """What the scheduler has to know, from geometry and settings alone."""
+    codec = geometry.codec
+    reach = codec.decoder_reach_frames
+    kv_tokens = settings.kv_tokens or settings.max_sequences * settings.max_context_tokens
+    return ModelSpec(
+        sample_rate_hz=codec.sample_rate_hz,
+        samples_per_frame=codec.samples_per_frame,
+        codebooks=geometry.codebooks,
+        max_sequences=settings.max_sequences,
+        max_decode_batch=settings.max_decode_batch,
+        max_prefill_tokens=settings.max_prefill_tokens,
+        page_tokens=settings.page_tokens,
+        page_count=kv_tokens // settings.page_tokens,
+        left_context_frames=reach,
+        right_context_frames=reach if settings.right_context_frames is None else settings.right_context_frames,
+        first_window_frames=settings.first_window_frames,
+        max_window_frames=settings.max_window_frames,
+        max_windows_per_tick=settings.max_windows_per_tick,
+        history_blocks=settings.history_blocks,
+        history_s=settings.history_s,
+    )
 
 
 def read_geometry(folder: Path) -> HiggsGeometry:
@@ -241,7 +287,7 @@ def _codec(config: Mapping[str, Any] | None) -> CodecGeometry:
         return CodecGeometry()
     acoustic, semantic = config["acoustic_model_config"], config["semantic_model_config"]
     strides = tuple(acoustic["upsampling_ratios"])
-    frame_rate = -(-config["sample_rate"] // _product(strides))
+    frame_rate = -(-config["sample_rate"] // prod(strides))
     bits_per_code = (config["codebook_size"] - 1).bit_length()
     return CodecGeometry(
         codebooks=int(1000 * config["target_bandwidths"][-1] // (frame_rate * bits_per_code)),
@@ -268,13 +314,6 @@ def _codec(config: Mapping[str, Any] | None) -> CodecGeometry:
             position_groups=semantic["num_conv_pos_embedding_groups"],
         ),
     )
-
-
-def _product(values: tuple[int, ...]) -> int:
-    product = 1
-    for value in values:
-        product *= value
-    return product
 
 
 def _require(config: Mapping[str, Any], key: str, value: object) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import accumulate
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from engine.core.step import (
     DecodeItem,
@@ -34,33 +33,29 @@ from engine.core.step import (
 )
 from engine.errors import ModelLoadError, VoiceNotFoundError
 from engine.models.higgs.codebooks import RowStore
-from engine.models.higgs.codec import decoder_reach_frames
-from engine.models.higgs.config import LICENCE_NOTICE, HiggsGeometry, HiggsSettings, read_geometry
+from engine.models.higgs.config import LICENCE_NOTICE, HiggsGeometry, HiggsSettings, model_spec, read_geometry
 from engine.models.higgs.prompt import PromptTokenizer, PromptWriter, TextBlock, VoicePrompt
 from engine.models.higgs.tiny_checkpoint import write_tiny_checkpoint
-from engine.models.higgs.weights import HiggsParts, load_parts, part_bytes
-from engine.runtime.attention import Span, context_batch, single_rows
+from engine.models.higgs.weights import HiggsParts, load_parts, memory_plan, with_kv_that_fits
+from engine.runtime.attention import Span
 from engine.runtime.codec_stream import BlockJoin, CodecWindow, DecodedWindow, decode_windows
 from engine.runtime.delay_rows import DelayPattern
+from engine.runtime.isolation import isolated
 from engine.runtime.kv_cache import PagedKvCache
-from engine.runtime.memory import MemoryPart, MemoryPlan, free_bytes
+from engine.runtime.memory import MemoryPlan
 from engine.runtime.runaway import RunawayGuard
 from engine.runtime.sampling import DrawKey, SamplingParameters, sample_rows
-from engine.runtime.weights import Checkpoint, Progress
+from engine.runtime.step_runner import FixedBatches, StepRunner
+from engine.runtime.weights import Checkpoint, Progress, checkpoint_folder
 from engine.runtime.word_estimate import SECONDS_PER_WEIGHT, WordEstimator
 from engine.speech import ModelInfo, Notice, Segment, SpeechRequest, VoiceInfo
 from engine.voice_store import VoiceLibrary, VoiceStore
 
+_LOG = logging.getLogger(__name__)
 TINY = "tiny"
 """The checkpoint name that stands for a freshly written random one."""
 DEFAULT_VOICE = "default"
-RESERVED_BLOCKS = 6
-"""Blocks per sequence that the row store begins with room for, the history not counted."""
-ACTIVATION_COPIES = 4
-"""Activations of the widest layer that live at once."""
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 BlockKey = tuple[int, int]
 """(sequence, block)."""
 
@@ -127,7 +122,14 @@ class HiggsModel:
         self._writer = PromptWriter(tokenizer, geometry.codebooks, codec.frames_per_s, settings.max_block_rows)
         self._spec = model_spec(geometry, settings)
         self._cache = PagedKvCache(settings.kv_geometry(geometry.backbone), self._spec.page_count, self._device)
-        self._rows = RowStore(self._pattern, settings.max_block_rows, _row_slots(settings), self._device)
+        self._rows = RowStore(self._pattern, settings.max_block_rows, settings.row_slots, self._device)
+        self._runner = StepRunner(
+            lambda x, batch: parts.backbone(x, batch, self._cache),
+            settings.page_tokens,
+            self._cache.scrap_page,
+            self._device,
+            FixedBatches(settings.max_decode_batch, settings.split_tokens) if settings.is_deterministic else None,
+        )
         self._sequences: dict[int, _Sequence] = {}
         self.voices: VoiceLibrary | None = None
         if settings.voices is not None and parts.encoder is not None:
@@ -146,7 +148,6 @@ class HiggsModel:
                 max_decode_batch=128,
                 max_prefill_tokens=2048,
                 max_windows_per_tick=32,
-                kv_tokens=128 * 1536,
                 voices=voices,
             )
         return HiggsSettings(device=device, max_context_tokens=2048, max_block_rows=1024, voices=voices)
@@ -165,15 +166,18 @@ class HiggsModel:
             with tempfile.TemporaryDirectory() as folder:
                 write_tiny_checkpoint(Path(folder))
                 return cls._load(Path(folder), settings, on_progress, is_untrained=True)
-        return cls._load(_folder(checkpoint), settings, on_progress, is_untrained=False)
+        return cls._load(checkpoint_folder(checkpoint), settings, on_progress, is_untrained=False)
 
     @classmethod
     def _load(
         cls, folder: Path, settings: HiggsSettings, on_progress: Progress | None, is_untrained: bool
     ) -> HiggsModel:
         geometry = read_geometry(folder)
+        settings = with_kv_that_fits(geometry, settings)
         memory = memory_plan(geometry, settings)
         memory.check()
+        for line in (LICENCE_NOTICE, *memory.lines()):
+            _LOG.info("%s", line)
         tokenizer = PromptTokenizer(folder / "tokenizer.json")
         if tokenizer.vocabulary > geometry.backbone.vocabulary:
             raise ModelLoadError(
@@ -228,13 +232,12 @@ class HiggsModel:
 
     @torch.inference_mode()
     def warm_up(self) -> None:
-        """Run one row and one window of every size that can occur once, away from any sequence's state."""
-        page = (self._cache.scrap_page,)
+        """Run a prefill, a decode and a window, away from any sequence's state."""
         hidden = torch.zeros(1, self._geometry.backbone.channels, dtype=self._settings.torch_dtype, device=self._device)
-        span = Span(0, 1, page)
+        span = Span(0, 1, (self._cache.scrap_page,))
         for prefill, decode in (([span], []), ([], [span])):
-            batch = context_batch(prefill, decode, self._settings.page_tokens, self._device)
-            self._parts.codebooks.logits(self._parts.backbone(hidden, batch, self._cache))
+            out = self._runner.run(hidden, prefill, decode, [0])
+            self._runner.by_row(out, self._parts.codebooks.logits)
         frames = self._spec.first_window_frames + self._spec.right_context_frames
         self._parts.decoder(torch.zeros(1, frames, self._geometry.codebooks, dtype=torch.int64, device=self._device))
 
@@ -262,7 +265,10 @@ class HiggsModel:
         if sequence is None:
             rate = SECONDS_PER_WEIGHT * self._geometry.codec.sample_rate_hz / request.speed
             sequence = self._sequences[opening.sequence] = _Sequence([], rate)
-        sequence.openings.append((opening.block, request))
+        oldest = min(sequence.blocks, default=opening.block)
+        newer = [begun for begun in sequence.openings if begun[0] > oldest]
+        older = [begun for begun in sequence.openings if begun[0] <= oldest]
+        sequence.openings = [*older[-1:], *newer, (opening.block, request)]
 
     def _forget(self, forget: Forget) -> None:
         sequence = self._sequences.get(forget.sequence)
@@ -296,7 +302,7 @@ class HiggsModel:
             BlockJoin(
                 round(self._settings.join_fade_ms * samples_per_ms),
                 round(self._settings.join_overlap_ms * samples_per_ms),
-                decoder_reach_frames(codec),
+                codec.decoder_reach_frames,
             ),
             WordEstimator(text.words, sequence.samples_per_weight),
             text.notices,
@@ -316,7 +322,7 @@ class HiggsModel:
             except (LookupError, ValueError) as error:
                 failures.append(SequenceFailure(item.sequence, _block_of(item), f"the plan does not fit: {error!r}"))
         outcomes: list[RowOutcome] = []
-        for group, result in _isolated(tasks, self._sample):
+        for group, result in isolated(tasks, self._sample):
             if result is None:
                 message = "the device ran out of memory"
                 failures.extend(SequenceFailure(*task.key, message) for task in group)
@@ -400,7 +406,7 @@ class HiggsModel:
             assert task.row is not None
             keys.append(DrawKey(block.parameters, block.draw_block, task.row))
             places.append(task.row)
-        logits = self._logits(hidden)
+        logits = self._runner.by_row(hidden, self._parts.codebooks.logits)
         is_finite = torch.isfinite(logits).all(dim=-1).all(dim=-1)
         rows = torch.tensor(places, dtype=torch.int64).to(self._device, non_blocking=True)
         blocks = [task.key for task in sampled]
@@ -417,25 +423,10 @@ class HiggsModel:
         x = self._embed(tasks, starts)
         prefill = [task.span for task in tasks if not task.is_decode]
         decode = [task.span for task in tasks if task.is_decode]
-        page_tokens = self._settings.page_tokens
         last = [
             start + task.span.length - 1 for task, start in zip(tasks, starts, strict=False) if task.row is not None
         ]
-        if not self._settings.is_deterministic:
-            hidden = self._parts.backbone(x, context_batch(prefill, decode, page_tokens, self._device), self._cache)
-            return self._take(hidden, last)
-        rows = [*single_rows(prefill), *decode]
-        size, pad = self._settings.max_decode_batch, Span(0, 1, (self._cache.scrap_page,))
-        out = []
-        for start in range(0, len(rows), size):
-            spans = rows[start : start + size]
-            missing = size - len(spans)
-            batch = context_batch(
-                [], [*spans, *[pad] * missing], page_tokens, self._device, self._settings.split_tokens
-            )
-            padded = functional.pad(x[start : start + size], (0, 0, 0, missing))
-            out.append(self._parts.backbone(padded, batch, self._cache))
-        return self._take(torch.cat(out), last)
+        return self._runner.run(x, prefill, decode, last)
 
     def _embed(self, tasks: Sequence[_Task], starts: Sequence[int]) -> Tensor:
         ids = [number for task in tasks for number in task.ids]
@@ -453,20 +444,6 @@ class HiggsModel:
         if codes:
             x[audio_rows] = self._parts.codebooks.embed(torch.cat(codes))
         return x
-
-    def _take(self, hidden: Tensor, places: Sequence[int]) -> Tensor:
-        return hidden[torch.tensor(places, dtype=torch.int64).to(self._device, non_blocking=True)]
-
-    def _logits(self, hidden: Tensor) -> Tensor:
-        if not self._settings.is_deterministic:
-            return self._parts.codebooks.logits(hidden)
-        size = self._settings.max_decode_batch
-        batches = []
-        for start in range(0, hidden.shape[0], size):
-            rows = hidden[start : start + size]
-            padded = functional.pad(rows, (0, 0, 0, size - rows.shape[0]))
-            batches.append(self._parts.codebooks.logits(padded)[: rows.shape[0]])
-        return torch.cat(batches)
 
     # ---- vocode ------------------------------------------------------------------------------------------------------
 
@@ -487,7 +464,7 @@ class HiggsModel:
             return decode_windows(self._parts.decoder, [window for _, window in group], spf)
 
         windows: list[Window] = []
-        for group, result in _isolated(ready, decode):
+        for group, result in isolated(ready, decode):
             if result is None:
                 message = "the device ran out of memory"
                 failures.extend(SequenceFailure(item.sequence, item.block, message) for item, _ in group)
@@ -518,87 +495,10 @@ class HiggsModel:
         return result
 
 
-def model_spec(geometry: HiggsGeometry, settings: HiggsSettings) -> ModelSpec:
-    """What the scheduler has to know, from geometry and settings alone."""
-    codec = geometry.codec
-    reach = decoder_reach_frames(codec)
-    kv_tokens = settings.kv_tokens or settings.max_sequences * settings.max_context_tokens
-    return ModelSpec(
-        sample_rate_hz=codec.sample_rate_hz,
-        samples_per_frame=codec.samples_per_frame,
-        codebooks=geometry.codebooks,
-        max_sequences=settings.max_sequences,
-        max_decode_batch=settings.max_decode_batch,
-        max_prefill_tokens=settings.max_prefill_tokens,
-        page_tokens=settings.page_tokens,
-        page_count=kv_tokens // settings.page_tokens,
-        left_context_frames=reach,
-        right_context_frames=reach if settings.right_context_frames is None else settings.right_context_frames,
-        first_window_frames=settings.first_window_frames,
-        max_window_frames=settings.max_window_frames,
-        max_windows_per_tick=settings.max_windows_per_tick,
-        history_blocks=settings.history_blocks,
-        history_s=settings.history_s,
-    )
-
-
-def memory_plan(geometry: HiggsGeometry, settings: HiggsSettings) -> MemoryPlan:
-    """Every budget, each computed from geometry and settings: nothing is measured, nothing grows past it."""
-    b, codec, spec = geometry.backbone, geometry.codec, model_spec(geometry, settings)
-    weights = part_bytes(geometry, settings)
-    width = settings.torch_dtype.itemsize
-    rows = settings.max_prefill_tokens + settings.max_decode_batch
-    layer = 2 * b.inner + (b.heads + 2 * b.kv_heads) * b.head_size + ACTIVATION_COPIES * b.channels
-    contexts = max(settings.max_decode_batch, 1) * settings.max_context_tokens * b.kv_heads * b.head_size * 2
-    window = (settings.max_window_frames + 2 * spec.left_context_frames) * codec.samples_per_frame
-    widest = codec.decoder_channels >> len(codec.decoder_strides)
-    parts = [
-        MemoryPart("backbone weights", weights["backbone"]),
-        MemoryPart("codebook weights", weights["codebooks"]),
-        MemoryPart("codec weights", weights["codec"]),
-        MemoryPart("KV pages", (spec.page_count + 1) * settings.kv_geometry(b).page_bytes),
-        MemoryPart("rows", _row_slots(settings) * settings.max_block_rows * geometry.codebooks * 2),
-        MemoryPart("step workspace", rows * layer * width + contexts * width),
-        MemoryPart("codec workspace", settings.max_windows_per_tick * window * widest * 4 * ACTIVATION_COPIES),
-    ]
-    if settings.voices is not None:
-        samples = round(settings.max_voice_s * codec.sample_rate_hz)
-        parts.append(MemoryPart("reference encoder weights", weights["reference encoder"]))
-        parts.append(
-            MemoryPart("reference encoder workspace", samples * codec.encoder_channels * 4 * ACTIVATION_COPIES)
-        )
-    available = int(free_bytes(torch.device(settings.device)) * settings.memory_fraction)
-    return MemoryPlan(settings.device, available, tuple(parts))
-
-
-def _isolated(
-    items: Sequence[Item], run: Callable[[Sequence[Item]], Result]
-) -> Iterator[tuple[Sequence[Item], Result | None]]:
-    """Run all items together; where the device has no memory for that, in halves, down to single ones, so that only
-    those fail (None) that do not fit alone."""
-    if not items:
-        return
-    try:
-        result = run(items)
-    except torch.OutOfMemoryError:
-        if len(items) == 1:
-            yield items, None
-            return
-        half = len(items) // 2
-        yield from _isolated(items[:half], run)
-        yield from _isolated(items[half:], run)
-        return
-    yield items, result
-
-
 def _block_of(item: PrefillItem | DecodeItem) -> int:
     if isinstance(item, DecodeItem):
         return item.block
     return item.pieces[-1].block if item.starts_block is None else item.starts_block
-
-
-def _row_slots(settings: HiggsSettings) -> int:
-    return settings.max_sequences * (settings.history_blocks + RESERVED_BLOCKS)
 
 
 def _codec_key(parts: HiggsParts) -> str:
@@ -608,19 +508,3 @@ def _codec_key(parts: HiggsParts) -> str:
         digest.update(name.encode())
         digest.update(parameter.detach().float().cpu().numpy().tobytes())
     return digest.hexdigest()
-
-
-def _folder(checkpoint: str | Path) -> Path:
-    folder = Path(checkpoint).expanduser()
-    if folder.is_dir():
-        return folder
-    if str(checkpoint).count("/") != 1:
-        raise ModelLoadError(f"{checkpoint} is no folder, and no repository name of the form owner/name")
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError as error:
-        raise ModelLoadError(f"{checkpoint} is no folder; to fetch a repository, install huggingface_hub") from error
-    try:
-        return Path(snapshot_download(str(checkpoint), allow_patterns=["*.json", "*.safetensors"]))
-    except Exception as error:  # the client raises a dozen kinds: network, name, licence not accepted
-        raise ModelLoadError(f"{checkpoint} could not be fetched: {error}") from error

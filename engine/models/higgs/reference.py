@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from engine.models.higgs.codec import DILATIONS, EDGE_KERNEL, ResidualQuantizer, ResidualUnit, Snake
-from engine.models.higgs.config import CodecGeometry, SemanticGeometry
+from engine.models.higgs.codec import ResidualQuantizer, ResidualUnit, Snake
+from engine.models.higgs.config import DILATIONS, EDGE_KERNEL, CodecGeometry, SemanticGeometry
 from engine.runtime.layers import empty_parameter
 from engine.runtime.resample import resample
 

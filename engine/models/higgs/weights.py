@@ -10,7 +10,7 @@ tied.head.*                                                 copies of both, not 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +19,9 @@ from engine.errors import ModelLoadError
 from engine.models.higgs.backbone import Backbone, DecoderLayer
 from engine.models.higgs.codebooks import CodebookHead
 from engine.models.higgs.codec import CodecDecoder
-from engine.models.higgs.config import CodecGeometry, HiggsGeometry, HiggsSettings
+from engine.models.higgs.config import CodecGeometry, HiggsGeometry, HiggsSettings, model_spec
 from engine.models.higgs.reference import ReferenceEncoder
+from engine.runtime.memory import MemoryPart, MemoryPlan, free_bytes
 from engine.runtime.weights import Checkpoint, Progress
 
 TEXT_EMBEDDING = "tied.embedding.text_embedding.weight"
@@ -29,6 +30,8 @@ CODEC_PREFIX = "tied.embedding.modality_embeddings.0.model."
 HEAD_PREFIX = "tied.head."
 TEXT_HEAD_PREFIX = "tied.head.text_head."
 CODE_HEAD_PREFIX = "tied.head.modality_heads.0."
+ACTIVATION_COPIES = 4
+"""Activations of the widest layer that live at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,47 @@ def part_bytes(geometry: HiggsGeometry, settings: HiggsSettings) -> Mapping[str,
         "codec": _size(decoder) + geometry.codebooks * geometry.codec.entries * geometry.codec.acoustic_channels * 4,
         "reference encoder": sum(p.numel() * p.element_size() for p in encoder.parameters() if id(p) not in shared),
     }
+
+
+def memory_plan(geometry: HiggsGeometry, settings: HiggsSettings) -> MemoryPlan:
+    """Every budget, each computed from geometry and settings: nothing is measured, nothing grows past it."""
+    b, codec, spec = geometry.backbone, geometry.codec, model_spec(geometry, settings)
+    weights = part_bytes(geometry, settings)
+    width = settings.torch_dtype.itemsize
+    rows = settings.max_prefill_tokens + settings.max_decode_batch
+    layer = 2 * b.inner + (b.heads + 2 * b.kv_heads) * b.head_size + ACTIVATION_COPIES * b.channels
+    contexts = max(settings.max_decode_batch, 1) * settings.max_context_tokens * b.kv_heads * b.head_size * 2
+    window = (settings.max_window_frames + 2 * spec.left_context_frames) * codec.samples_per_frame
+    widest = codec.decoder_channels >> len(codec.decoder_strides)
+    parts = [
+        MemoryPart("backbone weights", weights["backbone"]),
+        MemoryPart("codebook weights", weights["codebooks"]),
+        MemoryPart("codec weights", weights["codec"]),
+        MemoryPart("KV pages", (spec.page_count + 1) * settings.kv_geometry(b).page_bytes),
+        MemoryPart("rows", settings.row_slots * settings.max_block_rows * geometry.codebooks * 2),
+        MemoryPart("step workspace", rows * layer * width + contexts * width),
+        MemoryPart("codec workspace", settings.max_windows_per_tick * window * widest * 4 * ACTIVATION_COPIES),
+    ]
+    if settings.voices is not None:
+        samples = round(settings.max_voice_s * codec.sample_rate_hz)
+        parts.append(MemoryPart("reference encoder weights", weights["reference encoder"]))
+        parts.append(
+            MemoryPart("reference encoder workspace", samples * codec.encoder_channels * 4 * ACTIVATION_COPIES)
+        )
+    available = int(free_bytes(torch.device(settings.device)) * settings.memory_fraction)
+    return MemoryPlan(settings.device, available, tuple(parts))
+
+
+def with_kv_that_fits(geometry: HiggsGeometry, settings: HiggsSettings) -> HiggsSettings:
+    """Settle `kv_tokens` where it was left open: every sequence's whole context, or what the device has room for. The
+    plan of settings that have no room for a single context does not pass its check."""
+    if settings.kv_tokens is not None:
+        return settings
+    page, page_bytes = settings.page_tokens, settings.kv_geometry(geometry.backbone).page_bytes
+    without = memory_plan(geometry, replace(settings, kv_tokens=page))
+    room = (without.available_bytes - without.total_bytes) // page_bytes * page
+    wanted = settings.max_sequences * settings.max_context_tokens
+    return replace(settings, kv_tokens=max(settings.max_context_tokens, min(wanted, room)))
 
 
 def _size(module: nn.Module) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-from engine.models.higgs.codec import CodecDecoder, decoder_reach_frames  # noqa: E402
+from engine.models.higgs.codec import CodecDecoder  # noqa: E402
 from engine.models.higgs.config import CodecGeometry, read_geometry  # noqa: E402
 
 RELATIVE_TOLERANCE = 1e-4
@@ -57,7 +57,7 @@ def test_a_decode_in_a_batch_equals_the_decode_alone(parts: Any) -> None:
 
 
 def test_the_public_codec_reaches_ten_frames() -> None:
-    assert decoder_reach_frames(CodecGeometry()) == 10
+    assert CodecGeometry().decoder_reach_frames == 10
 
 
 def test_the_reach_is_what_gradients_see_and_no_less(exact_decoder: CodecDecoder) -> None:

@@ -11,8 +11,7 @@ import pytest
 pytest.importorskip("torch")
 from engine.errors import ModelLoadError
 from engine.models.higgs.config import BackboneGeometry, CodecGeometry, HiggsSettings, read_geometry
-from engine.models.higgs.model import memory_plan
-from engine.models.higgs.weights import part_bytes
+from engine.models.higgs.weights import memory_plan, part_bytes, with_kv_that_fits
 
 PUBLIC: dict[str, Any] = {
     "architectures": ["HiggsMultimodalQwen3ForConditionalGeneration"],
@@ -113,3 +112,14 @@ def test_the_memory_plan_names_every_part_and_adds_up(tmp_path: Path) -> None:
     assert {"backbone weights", "KV pages", "codec workspace", "reference encoder weights"} <= set(names)
     kv = next(part for part in plan.parts if part.name == "KV pages")
     assert kv.size_bytes == (64 * 4096 + 16) * 147_456
+
+
+def test_kv_memory_that_is_left_open_is_what_the_sequences_want_or_what_the_device_has(tmp_path: Path) -> None:
+    geometry = read_geometry(write(tmp_path, PUBLIC))
+    few = HiggsSettings(dtype="bfloat16", max_sequences=1, max_context_tokens=64)
+    assert with_kv_that_fits(geometry, few).kv_tokens == 64
+    many = HiggsSettings(dtype="bfloat16", max_sequences=4096, max_decode_batch=16)
+    fitted = with_kv_that_fits(geometry, many)
+    assert fitted.kv_tokens is not None
+    assert 4096 <= fitted.kv_tokens < 4096 * 4096
+    assert with_kv_that_fits(geometry, fitted) is fitted

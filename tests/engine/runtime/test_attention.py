@@ -1,0 +1,34 @@
+"""A step's layout: where every row stands, and what of a page table is read."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from engine.runtime.attention import Span, context_batch, single_rows  # noqa: E402
+
+CPU = torch.device("cpu")
+
+
+def test_rows_are_laid_out_prefill_first_at_their_positions_and_slots() -> None:
+    batch = context_batch([Span(3, 3, (7, 2)), Span(0, 1, (4,))], [Span(5, 1, (9, 1, 8))], page_tokens=4, device=CPU)
+    assert batch.positions.tolist() == [3, 4, 5, 0, 5]
+    assert batch.slots.tolist() == [31, 8, 9, 16, 5]
+    assert (batch.prefill_rows, batch.max_query_tokens) == (4, 3)
+    assert batch.query_starts.tolist() == [0, 3, 4]
+    assert batch.prefill_lengths.tolist() == [6, 1]
+    assert batch.decode_lengths.tolist() == [6]
+
+
+def test_page_tables_are_cut_to_what_is_read_and_filled_with_an_own_page() -> None:
+    batch = context_batch([], [Span(9, 1, (3, 1, 2, 6)), Span(0, 1, (5, 4))], page_tokens=4, device=CPU)
+    assert batch.decode_tables.tolist() == [[3, 1, 2], [5, 5, 5]]
+    assert batch.prefill_tables.shape == (0, 0)
+
+
+def test_single_rows_are_the_rows_of_the_spans() -> None:
+    assert list(single_rows([Span(2, 2, (1,)), Span(0, 1, (3,))])) == [
+        Span(2, 1, (1,)),
+        Span(3, 1, (1,)),
+        Span(0, 1, (3,)),
+    ]
