@@ -28,7 +28,7 @@ def utterance() -> Utterance:
     return Utterance(settings, front_end, 0.0)
 
 
-@pytest.mark.parametrize(("before", "after"), itertools.product(get_args(State), repeat=2))
+@pytest.mark.parametrize(("before", "after"), [*itertools.product(get_args(State), repeat=2)])
 def test_what_is_not_in_the_table_cannot_happen(before: State, after: State) -> None:
     spoken = utterance()
     spoken.state = before
