@@ -13,7 +13,7 @@ from typing import Final
 from engine.speech import Boundary, Control, Pronunciation, Segment, Span
 from gateway.events import Segmentation
 from gateway.text.endings import BreakKind, Ending, ending_of, is_phrase_start, may_cut_between, settle
-from gateway.text.scripts import DENSE, DENSE_CHARS, OPENING_TO_CLOSING, UNSPACED, script_of
+from gateway.text.scripts import DENSE, DENSE_CHARS, OPENING_TO_CLOSING, UNSPACED, parts_phrases, script_of
 from gateway.text.settings import TextSettings
 from gateway.text.sink import Gap, TextNotice
 from gateway.text.vocabulary import Effect
@@ -378,38 +378,46 @@ class Chunker:
         return words * 3 if script_of(self._words[0].text[0]) in UNSPACED else words
 
     def _force(self, limit: int, *, minimum: int, is_required: bool = False) -> None:
-        """Cuts behind at most `limit` words, at least `minimum`, at the best place there is."""
+        """Cuts behind at most `limit` words, at least `minimum`, at the best place there is; at any if it must."""
         count = self._best_cut(limit, minimum)
         if count is None and is_required:
-            count = limit
+            count = next((count for count in range(limit, minimum, -1) if self._is_apart(count)), limit)
         if count is not None and any(word.is_speakable for word in self._words[:count]):
             place = next((place for place in self._breaks if place.count == count), None)
             self._release(count, place.kind if place is not None else "forced")
 
     def _best_cut(self, limit: int, minimum: int) -> int | None:
+        """Behind a sentence, else a clause, else in front of a phrase, else between two words that can be parted."""
         allowed = [place for place in self._breaks if minimum <= place.count <= limit]
         for kind in ("sentence", "clause"):
             found = [place for place in allowed if place.kind == kind and place.size * 3 >= self._size]
             if found:
                 return found[-1].count
-        words = self._words
-        safe = [
-            count
-            for count in range(minimum, limit + 1)
-            if (
-                count < len(words)
-                and (words[count].gap is not None or script_of(words[count].text[0]) in UNSPACED)
-                and may_cut_between(words[count - 1].written, words[count].written)
-            )
-            or (count == len(words) and self._gap is not None and may_cut_between(words[-1].written, ""))
-        ]
+        safe = [count for count in range(minimum, limit + 1) if self._is_safe(count)]
         if not safe:
             return allowed[-1].count if allowed else None
-        late = [count for count in safe if count * 2 >= limit]
-        for count in reversed(late):
-            if count < len(words) and is_phrase_start(words[count].written):
+        for count in reversed(safe):
+            if count * 2 >= limit and count < len(self._words) and is_phrase_start(self._words[count].written):
                 return count
         return safe[-1]
+
+    def _is_safe(self, count: int) -> bool:
+        """Nothing that belongs together is parted behind `count` words."""
+        words = self._words
+        left = words[count - 1].written
+        if count == len(words):
+            return self._gap is not None and may_cut_between(left, "")
+        right = words[count]
+        if right.gap is None:
+            return parts_phrases(left[-1], right.written[0])
+        return may_cut_between(left, right.written)
+
+    def _is_apart(self, count: int) -> bool:
+        """At least no word or number is cut in two."""
+        if count == len(self._words):
+            return self._gap is not None
+        left, right = self._words[count - 1].written[-1], self._words[count]
+        return right.gap is not None and not (left.isdigit() and right.written[0].isdigit())
 
     # ---- letting go
 

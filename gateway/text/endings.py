@@ -132,6 +132,8 @@ def may_cut_between(left: str, right: str) -> bool:
     """May a forced cut come here? Not where the two words may be one number, date, amount, name or abbreviation."""
     if any(char.isdigit() for char in left[-8:]) or any(char.isdigit() for char in right[:8]):
         return False
+    if left[-1:].isalpha() and left[:1].isupper() and right[:1].isupper():
+        return False  # a name
     bare = _bare(left)
     is_before_clause = _bare(right) in COORDINATORS and bare not in NEEDS_A_NOUN
     if (bare in NEVER_LAST and not is_before_clause) or bare in CALENDAR:

@@ -88,6 +88,9 @@ DENSE: Final = frozenset({"Han", "Kana", "Bopomofo", "Hangul"})
 DENSE_CHARS: Final = 3
 """A Han character, kana or Hangul syllable is about as long in speech as three Latin letters."""
 
+_HAN_PHRASE_ENDS: Final = frozenset("的了着過过嗎吗呢吧啊呀們们著")
+_HAN_PHRASE_STARTS: Final = frozenset("但而因所如和與与或就也還还並并且在從从對对把被讓让")
+
 _LANGUAGES: Final[dict[str, str]] = {
     "Greek": "el", "Armenian": "hy", "Hebrew": "he", "Bengali": "bn", "Gurmukhi": "pa", "Gujarati": "gu", "Oriya": "or",
     "Tamil": "ta", "Telugu": "te", "Kannada": "kn", "Malayalam": "ml", "Sinhala": "si", "Thai": "th", "Lao": "lo",
@@ -123,6 +126,18 @@ def script_of(char: str) -> str | None:
     if index >= 0 and code <= _SCRIPTS[index][1]:
         return _SCRIPTS[index][2]
     return "Other"
+
+
+def parts_phrases(left: str, right: str) -> bool:
+    """Between two characters without a space: do they most likely belong to different phrases?
+
+    Japanese: a phrase ends in hiragana, and the next begins in another script. Chinese: particles that end a phrase,
+    and words that begin one. Thai, Lao, Khmer, Burmese and Tibetan only tell by their spaces.
+    """
+    before, after = script_of(left), script_of(right)
+    if before == "Kana" and left <= "\u309f":
+        return after in ("Han", "Latin") or (after == "Kana" and right > "\u309f")
+    return before == "Han" and after == "Han" and (left in _HAN_PHRASE_ENDS or right in _HAN_PHRASE_STARTS)
 
 
 def language_of(letters: dict[str, int], text: str, utterance_language: str | None) -> str | None:

@@ -55,6 +55,22 @@ def test_a_forced_cut_comes_in_front_of_a_conjunction_where_there_is_one() -> No
     assert reading_of(release([text])).segments[1].startswith("and")
 
 
+def test_a_name_is_not_cut() -> None:
+    text = "the answer to that is that the old Holy Roman Empire lasted very long"
+    assert not any(segment.endswith(("Holy", "Roman")) for segment in reading_of(release([text])).segments)
+
+
+def test_thai_without_marks_is_cut_at_its_spaces() -> None:
+    text = "สวัสดีครับวันนี้อากาศดีมากเราไป สวนสาธารณะกันเถอะแล้วกลับบ้านด้วยกัน" * 6
+    for segment in reading_of(release([text])).segments[:-1]:
+        assert segment.endswith("ไป")
+
+
+def test_chinese_without_marks_is_cut_between_phrases() -> None:
+    first = reading_of(release(["我们昨天去了很大的公园看了很多漂亮的花后来在湖边吃了东西又回家了"])).segments[0]
+    assert first[-1] in "的了着"
+
+
 def test_a_quotation_is_not_cut_but_a_long_one_may_be() -> None:
     assert reading_of(release(['He said "One. Two. Three." Then left.'])).segments[0] == 'He said "One. Two. Three."'
     long = "He said " + '"' + "This is one sentence of the speech. " * 12

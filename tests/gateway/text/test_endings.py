@@ -77,6 +77,7 @@ def test_what_is_waited_for_in_vain_is_an_end() -> None:
         ("over", "the", False),
         ("done.", "Then", True),
         ("be", "and", True),
+        ("Roman", "Empire", False),
         ("the", "and", False),
     ],
 )

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from gateway.text.scripts import KINDS, joins, language_of, language_of_script, script_of
+from gateway.text.scripts import KINDS, joins, language_of, language_of_script, parts_phrases, script_of
 
 
 def test_every_code_point_has_a_kind() -> None:
@@ -69,6 +69,22 @@ def test_scripts(char: str, script: str | None) -> None:
 )
 def test_languages(script: str, text: str, given: str | None, language: str | None) -> None:
     assert language_of_script(script, text, given) == language
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "parts"),
+    [
+        ("は", "東", True),
+        ("た", "カ", True),
+        ("東", "京", False),
+        ("的", "人", True),
+        ("人", "在", True),
+        ("น", "ก", False),
+        ("a", "b", False),
+    ],
+)
+def test_where_scripts_without_spaces_may_be_parted(left: str, right: str, parts: bool) -> None:
+    assert parts_phrases(left, right) is parts
 
 
 def test_kanji_beside_kana_are_japanese() -> None:
