@@ -364,8 +364,10 @@ class Chunker:
 
     def _bound(self) -> None:
         settings = self._settings
-        if self._count == 0 and len(self._words) > self._max_first_words():
-            self._force(len(self._words) - 1, minimum=2)
+        count = len(self._words) - 1
+        most = self._max_first_words()
+        if self._count == 0 and count >= most and (count == most or self._is_safe(count)):
+            self._force(count, minimum=2)
         while self._size > settings.max_chars and len(self._words) > 1:
             before = len(self._words)
             self._force(before - 1, minimum=1, is_required=True)

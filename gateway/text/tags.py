@@ -18,7 +18,7 @@ from gateway.text.elements import Capture, Element, read_element
 from gateway.text.settings import TextSettings
 from gateway.text.sink import Gap, TextNotice, TextSink
 from gateway.text.states import States
-from gateway.text.vocabulary import CUES, SPOKEN_BRACKETS, Effect, cue_effects, valued_effect
+from gateway.text.vocabulary import CUES, SPOKEN_BRACKETS, CuePlace, Effect, cue_effects, valued_effect
 
 _Form = Literal[
     "angle", "pipe", "element", "comment", "capture", "bracket", "closed_bracket", "after_bracket", "note", "link",
@@ -422,7 +422,7 @@ class TagScanner:
 
     def _finish_cue(self) -> None:
         phrase = self._body(1, -1).strip()
-        effects = cue_effects(phrase, is_direction=False)
+        effects = cue_effects(phrase, "brackets")
         words = phrase.split()
         is_cue_like = phrase.islower() and len(words) <= 3 and words[0] not in SPOKEN_BRACKETS
         if effects is None and (not is_cue_like or self._last.isalnum() or self._last == "["):
@@ -456,7 +456,8 @@ class TagScanner:
             self._fail()
 
     def _finish_direction(self) -> None:
-        effects = cue_effects(self._body(1, -1).strip(), is_direction=True)
+        place: CuePlace = "parentheses" if self._held[0][0] == "(" else "stars"
+        effects = cue_effects(self._body(1, -1).strip(), place)
         if effects is None:
             self._give_back()
             return

@@ -8,7 +8,7 @@ docs/tags.md is the reader's view of this file; a test holds the two together.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from engine.speech import ControlCategory
 from gateway.text.listed import listed
@@ -138,15 +138,29 @@ _GESTURES: Final = listed(
 )
 """What nobody can hear in a voice: known, not spoken, not reported."""
 
-ACTIONS: Final[dict[str, tuple[Effect, ...]]] = {
+_SOUNDS_AND_SIGHTS: Final[dict[str, tuple[Effect, ...]]] = {
     phrase: effects for phrases, effects in _ACTIONS.items() for phrase in phrases.split("|")
 } | {gesture: () for gesture in _GESTURES}
+
+_ALSO_PROSE: Final = frozenset(
+    listed(
+        """
+    cry scream sing shout yell whisper whispered beat silence laughter hum smile grin nod wave wink shrug bow blush
+    frown smirk applause music static noise footsteps
+    """
+    )
+)
+"""In stars or parentheses these are more likely a word that somebody stresses or explains: "I could *scream*"."""
+
+ACTIONS: Final[dict[str, tuple[Effect, ...]]] = {
+    phrase: effects for phrase, effects in _SOUNDS_AND_SIGHTS.items() if phrase not in _ALSO_PROSE
+}
 """Stage directions: `*sighs*`, `(laughs)`, `[laughs]`, `<laugh>`."""
 
 CUES: Final[dict[str, tuple[Effect, ...]]] = (
     {word: (Effect("emotion", value),) for word, value in EMOTION_WORDS.items()}
     | {word: (Effect("style", value),) for word, value in STYLE_WORDS.items()}
-    | ACTIONS
+    | _SOUNDS_AND_SIGHTS
     | {
         "slow": (Effect("prosody", "speed_slow"),),
         "slowly": (Effect("prosody", "speed_slow"),),
@@ -242,7 +256,7 @@ def valued_effect(category: str, value: str) -> tuple[Effect, ...] | None:
     if category == "style" and plain in STYLE_WORDS:
         return (Effect("style", STYLE_WORDS[plain]),)
     if category == "sfx":
-        effects = ACTIONS.get(plain)
+        effects = CUES.get(plain)
         if effects and effects[0].category == "sfx":
             return effects
     return None
@@ -252,16 +266,19 @@ def _without_manner(words: list[str]) -> list[str]:
     return [word for word in words if not (len(word) > 4 and word.endswith("ly"))]
 
 
-def cue_effects(phrase: str, *, is_direction: bool) -> tuple[Effect, ...] | None:
-    """What a cue means; None = not known. Adverbs of manner ("laughs softly") and what follows an action's verb
-    ("sighs in relief") do not matter. `is_direction`: only actions count, not moods, since the words stand in stars or
-    parentheses, where a mood is more likely to be prose."""
-    table = ACTIONS if is_direction else CUES
+CuePlace = Literal["brackets", "stars", "parentheses"]
+
+
+def cue_effects(phrase: str, place: CuePlace) -> tuple[Effect, ...] | None:
+    """What a cue means; None = not known. Adverbs of manner ("laughs softly") do not matter, nor does what follows the
+    verb of an action ("sighs in relief"), but in parentheses, where that is more likely prose ("turns out to be so").
+    Moods are known in brackets only: "*very* sad", "(happy to help)"."""
+    table = CUES if place == "brackets" else ACTIONS
     words = phrase.lower().replace("-", " ").split()
     found = table.get(" ".join(words))
     if found is None:
         words = _without_manner(words)
         found = table.get(" ".join(words))
-    if found is None and 2 <= len(words) <= 6 and words[0].endswith("s"):
+    if found is None and place != "parentheses" and 2 <= len(words) <= 6 and words[0].endswith("s"):
         found = ACTIONS.get(words[0])
     return found

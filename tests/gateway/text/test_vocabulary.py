@@ -51,12 +51,17 @@ def test_every_word_is_written_as_it_is_looked_up() -> None:
 
 def test_manner_and_circumstance_do_not_change_an_action() -> None:
     for phrase in ("laughs", "laughs softly", "nervously laughs", "laughs at the joke"):
-        assert cue_effects(phrase, is_direction=True) == (Effect("sfx", "laughter"),)
+        assert cue_effects(phrase, "stars") == (Effect("sfx", "laughter"),)
+
+
+def test_what_follows_a_verb_in_parentheses_is_prose() -> None:
+    assert cue_effects("turns out to be so", "parentheses") is None
+    assert cue_effects("laughs nervously", "parentheses") == (Effect("sfx", "laughter"),)
 
 
 def test_a_mood_is_no_stage_direction() -> None:
-    assert cue_effects("sad", is_direction=True) is None
-    assert cue_effects("sad", is_direction=False) == (Effect("emotion", "sadness"),)
+    assert cue_effects("sad", "stars") is None
+    assert cue_effects("sad", "brackets") == (Effect("emotion", "sadness"),)
 
 
 def test_sounds_and_pauses_set_no_state() -> None:
