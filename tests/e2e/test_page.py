@@ -22,6 +22,7 @@ MOCKED = sorted(path for path in (WEB_TESTS / "e2e").glob("*.test.mjs"))
 REAL = WEB_TESTS / "e2e_gateway"
 KEY = "an-open-sesame-of-enough-length"
 TIMEOUT_S = 300
+LOG_SHOWN_CHARS = 6000
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
@@ -38,8 +39,8 @@ pytestmark = [
 ]
 
 
-def run_node_tests(path: Path, environment: dict[str, str]) -> None:
-    """Fails with what the tests of the file said."""
+def run_node_tests(path: Path, environment: dict[str, str], log: Path | None = None) -> None:
+    """Fails with what the tests of the file said, and with the end of the gateway's log."""
     done = subprocess.run(
         ["node", "--test", str(path)],
         cwd=WEB_TESTS,
@@ -50,7 +51,8 @@ def run_node_tests(path: Path, environment: dict[str, str]) -> None:
         check=False,
     )
     if done.returncode != 0:
-        pytest.fail(f"{path.name}\n{done.stdout}{done.stderr}", pytrace=False)
+        logged = "" if log is None else f"the gateway's log:\n{log.read_text()[-LOG_SHOWN_CHARS:]}"
+        pytest.fail(f"{path.name}\n{done.stdout}{done.stderr}{logged}", pytrace=False)
 
 
 @contextmanager
@@ -86,14 +88,15 @@ def test_the_page_in_a_browser(path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_page_on_the_real_gateway_and_its_snippets_run_as_they_are_shown(tmp_path: Path) -> None:
-    with served(tmp_path / "gateway.log", {}) as address:
-        run_node_tests(
-            REAL / "gateway.test.mjs", {"PAGE_URL": address, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
-        )
+    log = tmp_path / "gateway.log"
+    with served(log, {}) as address:
+        page = {"PAGE_URL": address, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+        run_node_tests(REAL / "gateway.test.mjs", page, log)
 
 
 @pytest.mark.slow
 def test_the_page_asks_the_real_gateway_for_entry_and_is_told_in_words(tmp_path: Path) -> None:
     settings = {"ANTIPHON_KEYS__SHOP": KEY, "ANTIPHON_LIMITS__CONNECTIONS": "1"}
-    with served(tmp_path / "gateway.log", settings) as address:
-        run_node_tests(REAL / "door.test.mjs", {"PAGE_URL": address, "PAGE_KEY": KEY})
+    log = tmp_path / "gateway.log"
+    with served(log, settings) as address:
+        run_node_tests(REAL / "door.test.mjs", {"PAGE_URL": address, "PAGE_KEY": KEY}, log)

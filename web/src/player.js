@@ -14,8 +14,8 @@
 const POLL_MS = 25;
 /** Enough history for the longest delay of wireless headphones. */
 const REPORTS_KEPT = 64;
-/** A reply that takes longer means the audio thread does not run; the last report is the best answer then. */
-const INTERRUPT_REPLY_MS = 120;
+/** A reply that takes longer means the audio thread is dead; the last report is the best answer then. */
+const INTERRUPT_REPLY_MS = 1000;
 const MAX_OUTPUT_DELAY_S = 2;
 /** A context that does not run this long after a gesture is being held back, and says nothing about it. */
 const RESUME_PATIENCE_MS = 500;

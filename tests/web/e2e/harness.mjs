@@ -172,8 +172,24 @@ export class Visit {
   }
 
   /** The newest card in this state. @param {string} state @param {number} [timeout] */
-  until(state, timeout = 20_000) {
-    return this.page.waitForSelector(`#utterances li:first-child[data-state=${state}]`, { timeout });
+  async until(state, timeout = 20_000) {
+    try {
+      await this.page.waitForSelector(`#utterances li:first-child[data-state=${state}]`, { timeout });
+    } catch (error) {
+      const seen = await this.page.evaluate(() => {
+        const text = (/** @type {string} */ selector) => document.querySelector(selector)?.textContent;
+        const card = document.querySelector("#utterances li:first-child");
+        const audio = /** @type {any} */ (globalThis).audio_context;
+        return {
+          card: card instanceof HTMLElement ? `${card.dataset.state}: ${card.textContent}` : "none",
+          connection: text("#connection"),
+          notice: text("#notice"),
+          audio: `${audio?.state} at ${audio?.currentTime} s`,
+        };
+      });
+      const last = this.#got.slice(-3).map((message) => message.type);
+      throw new Error(`not ${state}: ${JSON.stringify(seen)}, last messages ${last}`, { cause: error });
+    }
   }
 
   /** Wait until this much of the newest utterance has been heard. @param {number} words */
