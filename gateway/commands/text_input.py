@@ -19,7 +19,7 @@ MAX_WAITING_READS: Final = 4
 async def read_text(descriptor: int) -> AsyncIterator[str]:
     """UTF-8 text of a file descriptor, piece by piece, as soon as it can be read. CommandError if it is not UTF-8.
 
-    A blocking read cannot be cancelled, so a daemon thread reads; it ends with the input or with the process. It reads a
+    A blocking read cannot be cancelled, so a daemon thread reads; it ends with the input or the process. It reads a
     duplicate of the descriptor: the caller may close its own, and another file then have that number.
     """
     decoder = codecs.getincrementaldecoder("utf-8")()
