@@ -90,12 +90,23 @@ class _Placement:
     source_start: int
 
 
-@dataclass(frozen=True, slots=True)
 class _Overlay:
-    """Samples mixed in from block sample `at` on: a phrase that came through WORLD."""
+    """A phrase that goes through WORLD, mixed in from block sample `at` on; made when first asked for, as a whole."""
 
-    at: int
-    pcm: Floats
+    def __init__(self, at: int, placement: _Placement, f0_hz: Floats, colouring: Colouring) -> None:
+        self.at = at
+        self.length = placement.count * HOP
+        self._placement = placement
+        self._f0_hz = f0_hz
+        self._colouring = colouring
+        self._pcm: Floats | None = None
+
+    def pcm(self) -> Floats:
+        if self._pcm is None:
+            first, last = self._placement.at, self._placement.at + self._placement.count
+            plain = overlap_add(_gathered((self._placement,), first - LEFT_FRAMES, last + RIGHT_FRAMES))
+            self._pcm = colour(plain, self._f0_hz, self._colouring)
+        return self._pcm
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +124,9 @@ class Block:
         pcm = overlap_add(_gathered(self.placements, start - LEFT_FRAMES, end + RIGHT_FRAMES))
         first, last = start * HOP, end * HOP
         for overlay in self.overlays:
-            left, right = max(first, overlay.at), min(last, overlay.at + len(overlay.pcm))
+            left, right = max(first, overlay.at), min(last, overlay.at + overlay.length)
             if left < right:
-                pcm[left - first : right - first] += overlay.pcm[left - overlay.at : right - overlay.at]
+                pcm[left - first : right - first] += overlay.pcm()[left - overlay.at : right - overlay.at]
         return limit(pcm * np.float32(config.OUTPUT_GAIN))
 
 
@@ -282,8 +293,8 @@ class _Layout:
         self.release()
         self._pad(call.lead_frames)
         placement = _Placement(call.begin, call.end - call.begin, source, call.begin)
-        plain = overlap_add(_gathered((placement,), call.begin - LEFT_FRAMES, call.end + RIGHT_FRAMES))
-        self._overlays.append(_Overlay(self._cursor * HOP, colour(plain, colouring)))
+        f0_hz = source.f0_hz[call.begin : call.end]
+        self._overlays.append(_Overlay(self._cursor * HOP, placement, f0_hz, colouring))
         self._shift = self._cursor - call.begin
         self._cursor += call.end - call.begin
         self._silence, self._wanted = call.silence_frames, 0

@@ -26,7 +26,15 @@ from engine.core.step import (
 )
 from engine.errors import VoiceNotFoundError
 from engine.models.hibari.blocks import FRESH, Block, Composer, Seam, SpokenMark
-from engine.models.hibari.config import BASE_VOICE, DERIVED_VOICES, FRAME_SAMPLES, SAMPLE_RATE_HZ, Voice
+from engine.models.hibari.config import (
+    BASE_VOICE,
+    DERIVED_VOICES,
+    FRAME_SAMPLES,
+    MAX_CALL_SYMBOLS,
+    MAX_COLOURED_SYMBOLS,
+    SAMPLE_RATE_HZ,
+    Voice,
+)
 from engine.models.hibari.effects import has_world
 from engine.models.hibari.network import AcousticNet
 from engine.models.hibari.phonemes import Phonemizer, is_foreign
@@ -252,10 +260,10 @@ class HibariModel:
             sequence.start_utterance(request)
         state_before = sequence.state
         script = self._script(segment, _texts(item.left), _texts(item.right))
-        plan = plan_phrases(script, state_before, request.speed, self._has_effects)
-        composed = self._composer.compose(
-            script, plan, self._voices[request.voice], sequence.seam, (request.seed, segment.span.start)
-        )
+        voice = self._voices[request.voice]
+        max_symbols = MAX_COLOURED_SYMBOLS if voice.is_derived else MAX_CALL_SYMBOLS
+        plan = plan_phrases(script, state_before, request.speed, self._has_effects, max_symbols)
+        composed = self._composer.compose(script, plan, voice, sequence.seam, (request.seed, segment.span.start))
         words = _word_timings(composed.marks, script.offset, segment)
         sequence.blocks[block] = _Spoken(segment, state_before, words, composed)
         sequence.state, sequence.seam, sequence.seam_block = plan.state, composed.seam, block

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from engine.models.hibari import prosody
-from engine.models.hibari.config import MAX_CALL_SYMBOLS, PAUSES
+from engine.models.hibari.config import MAX_CALL_SYMBOLS, MAX_COLOURED_SYMBOLS, PAUSES
 from engine.models.hibari.phonemes import CLOSING, PAUSING, PhonemeWord
 from engine.models.hibari.prosody import Delivery, TagState
 from engine.speech import Boundary, Control, Notice
@@ -64,8 +64,11 @@ class PhrasePlan:
     """State tags in force after the segment."""
 
 
-def plan_phrases(script: Script, state: TagState, speed: float, has_effects: bool) -> PhrasePlan:
-    """Cut a segment into phrases. `state`: tags in force before it; `speed`: the request's."""
+def plan_phrases(
+    script: Script, state: TagState, speed: float, has_effects: bool, max_symbols: int = MAX_CALL_SYMBOLS
+) -> PhrasePlan:
+    """Cut a segment into phrases. `state`: tags in force before it; `speed`: the request's; `max_symbols`: of a phrase
+    without any effect."""
     words, stop = script.words, script.own.stop
     spoken = [index for index in script.own if words[index].is_spoken]
     breaks: dict[int, float] = {}
@@ -114,7 +117,7 @@ def plan_phrases(script: Script, state: TagState, speed: float, has_effects: boo
             changes_call = delivery.pace != deliveries[-1].pace or delivery.effect != deliveries[-1].effect
             if ending is not None:
                 close(ending)
-            elif changes_call or _is_full(words, run, index):
+            elif changes_call or _is_full(words, run, index, _limit(delivery, max_symbols)):
                 close("flow")
         run.append(index)
         deliveries.append(delivery)
@@ -159,12 +162,16 @@ def _last_ending(word: PhonemeWord, boundary: Boundary) -> Ending:
     return "flow"
 
 
-def _is_full(words: Sequence[PhonemeWord], run: Sequence[int], index: int) -> bool:
+def _limit(delivery: Delivery, max_symbols: int) -> int:
+    return max_symbols if delivery.effect is None else min(max_symbols, MAX_COLOURED_SYMBOLS)
+
+
+def _is_full(words: Sequence[PhonemeWord], run: Sequence[int], index: int, limit: int) -> bool:
     """Whether to cut a long phrase before word `index`: at a pausing mark once it is long, anywhere once full."""
     length = sum(len(words[other].symbols) + 1 for other in run)
-    if length + len(words[index].symbols) > MAX_CALL_SYMBOLS:
+    if length + len(words[index].symbols) > limit:
         return True
-    return length > MAX_CALL_SYMBOLS // 2 and words[run[-1]].closing in PAUSING and words[run[-1]].closing != ""
+    return length > limit // 2 and words[run[-1]].closing in PAUSING and words[run[-1]].closing != ""
 
 
 def _imitation(script: Script, spoken: Sequence[int], place: int, sound: str) -> list[int]:

@@ -117,6 +117,11 @@ class PhraseSpectra:
         """F, the frames there are."""
         return len(self._edits.f0_hz)
 
+    @property
+    def f0_hz(self) -> Floats:
+        """float32 [F], as edited."""
+        return self._edits.f0_hz
+
     def phase_at(self, frame: int) -> float:
         """Phase of the pulse train at the start of `frame`, in cycles."""
         return float(self._phase[frame])
