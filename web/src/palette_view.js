@@ -30,7 +30,7 @@ export class PaletteView {
     );
     this.#legend.replaceChildren(
       ...kinds.flatMap((kind) => [
-        element("span", { class: "legend", "data-support": kind }, element("span", { "aria-hidden": "true" }, SUPPORT[kind].mark), ` ${SUPPORT[kind].words}`),
+        element("span", { class: "legend", "data-support": kind }, element("span", { class: "mark", "aria-hidden": "true" }), SUPPORT[kind]),
         " ",
       ]),
     );
@@ -59,13 +59,13 @@ export class PaletteView {
         type: "button",
         class: "tag",
         "data-support": support,
-        title: `<|${tag.name}|>: ${SUPPORT[support].words}`,
+        title: `<|${tag.name}|>: ${SUPPORT[support]}`,
         disabled: support === "unsupported",
         onclick: () => this.#onPick(tag),
       },
-      element("span", { class: "mark", "aria-hidden": "true" }, SUPPORT[support].mark),
+      element("span", { class: "mark", "aria-hidden": "true" }),
       tag.label,
-      element("span", { class: "visually-hidden" }, `, ${SUPPORT[support].words}`),
+      element("span", { class: "visually-hidden" }, `, ${SUPPORT[support]}`),
     );
   }
 }

@@ -27,7 +27,7 @@ export const DEFAULT_SETTINGS = Object.freeze({
   seed: null,
   prebuffer_ms: 60,
   mode: "model",
-  tokens_per_s: 25,
+  tokens_per_s: 50,
   theme: "system",
 });
 

@@ -5,12 +5,12 @@
 /** @typedef {{name: string, label: string, spoken?: string}} Tag `spoken`: the sound's usual spelling, put after it */
 /** @typedef {{id: string, title: string, hint: string, tags: readonly Tag[]}} TagGroup */
 
-/** @type {Readonly<Record<TagSupport, {mark: string, words: string}>>} */
+/** What each kind of support means, in words. @type {Readonly<Record<TagSupport, string>>} */
 export const SUPPORT = Object.freeze({
-  rendered: { mark: "●", words: "this voice does it" },
-  approximated: { mark: "◐", words: "this voice comes close" },
-  contextual: { mark: "◌", words: "this voice imitates it with the word after it" },
-  unsupported: { mark: "○", words: "this voice cannot" },
+  rendered: "this voice does it",
+  approximated: "this voice comes close",
+  contextual: "this voice imitates it with the word after it",
+  unsupported: "this voice cannot",
 });
 
 /** @param {string} category @param {string} value @param {string} [spoken] @returns {Tag} */

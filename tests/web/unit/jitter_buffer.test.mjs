@@ -270,3 +270,46 @@ test("the first sample's frame is known", () => {
   buffer.pull(block, 0, QUANTUM, 1128);
   assert.equal(buffer.start_frame, 1128);
 });
+
+/** A repeatable stream of numbers in [0, 1). @param {number} seed */
+function random(seed) {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+test("however audio arrives, every sample is played once and counted, and silence is all that is added", () => {
+  for (let seed = 1; seed <= 60; seed += 1) {
+    const next = random(seed);
+    const prebuffer_s = next() * 0.2;
+    const buffer = makeBuffer({ prebuffer_s });
+    // Constant sound: what is played can only be it, it under a fade, or silence.
+    const total = 2000 + Math.floor(next() * 30_000);
+    const block = new Float32Array(QUANTUM);
+    let pushed = 0;
+    let sounding = 0;
+    let frame = 0;
+    while (buffer.state !== "ended" && frame < 40 * RATE_HZ) {
+      while (pushed < total && next() < 0.3) {
+        const count = Math.min(total - pushed, 1 + Math.floor(next() * 3000));
+        buffer.push(new Float32Array(count).fill(0.5));
+        pushed += count;
+        if (next() < 0.3) buffer.endSegment();
+      }
+      if (pushed === total) buffer.finish();
+      const before = buffer.played_samples;
+      const count = buffer.pull(block, 0, QUANTUM, frame);
+      const sound = block.subarray(0, count).filter((sample) => sample > 0).length;
+      const played = buffer.played_samples - before;
+      // A fade's own end is 0: at most one sample of each fade cannot be told from silence.
+      assert.ok(played >= sound && played - sound <= 2, `seed ${seed}: ${sound} heard, ${played} counted`);
+      assert.ok(block.subarray(0, count).every((sample) => sample >= 0 && sample <= 0.5));
+      sounding += played;
+      frame += QUANTUM;
+    }
+    assert.equal(sounding, total, `seed ${seed}`);
+    assert.equal(buffer.state, "ended");
+  }
+});
