@@ -193,6 +193,10 @@ def _imitation(script: Script, spoken: Sequence[int], place: int, sound: str) ->
 
 def _notice(control: Control, has_imitation: bool, has_effects: bool) -> Notice | None:
     support = prosody.tag_support(has_effects).get(control.name, "unsupported")
+    low, high = prosody.MIN_PACE, prosody.MAX_PACE
+    if control.name == "prosody:speed" and control.amount is not None and not low <= control.amount <= high:
+        message = f"speed {control.amount:g} is beyond this voice, which speaks {low:g} to {high:g} times as fast"
+        return Notice("tag_approximated", control.name, message)
     if support == "rendered":
         return None
     if support == "approximated":

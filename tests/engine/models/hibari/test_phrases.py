@@ -107,6 +107,13 @@ def test_emotions_are_answered_as_approximations_once() -> None:
     assert [(notice.code, notice.detail) for notice in plan.notices] == [("tag_approximated", "emotion:anger")]
 
 
+def test_a_speed_beyond_the_voice_is_answered_with_the_limits() -> None:
+    (notice,) = planned("so it goes", tag(0, "speed", 3.0)).notices
+    assert notice.code == "tag_approximated"
+    assert "0.5 to 2" in notice.message
+    assert not planned("so it goes", tag(0, "speed", 2.0)).notices
+
+
 def test_a_style_without_the_extra_is_unsupported_with_what_to_install() -> None:
     plan = planned("so it goes", tag(0, "whispering", category="style"), has_effects=False)
     assert plan.notices[0].code == "tag_unsupported"
