@@ -117,7 +117,7 @@ def test_time_and_flushes_keep_spans_and_always_move_the_alarm_on(
 
 @settings(max_examples=150, deadline=None)
 @given(
-    words=st.lists(st.text("abcdefgh", min_size=1, max_size=9), min_size=1, max_size=60),
+    words=st.lists(st.text("abcdefgh", min_size=1, max_size=5), min_size=1, max_size=60),
     places=st.lists(st.integers(0, 300)),
 )
 def test_no_letter_is_lost_or_said_twice(words: list[str], places: list[int]) -> None:
