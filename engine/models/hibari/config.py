@@ -89,7 +89,7 @@ DERIVED_VOICES: Final = (
     Voice("hazel", "Hazel", "Heart with a lower pitch and slightly longer formants: an older woman.", 0.80, 0.94),
     Voice("rowan", "Rowan", "Heart with a low pitch and longer formants: a man.", 0.60, 0.87),
 )
-"""DistilMOS 4.1 and 4.1 where WORLD's copy of the base voice has 4.1 to 4.2; higher voices fall below 3.9 (measured)."""
+"""DistilMOS 4.1 each, as WORLD's plain copy of the base voice; higher voices fall below 3.9 (measured)."""
 
 MOVED_HARMONICS_SEMITONES: Final = 1.5
 """A pitch moved further than this is spoken through the envelope of its harmonics."""
