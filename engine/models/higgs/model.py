@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -49,7 +50,9 @@ from engine.runtime.step_runner import FixedBatches, StepRunner
 from engine.runtime.weights import Checkpoint, Progress, checkpoint_folder
 from engine.runtime.word_estimate import SECONDS_PER_WEIGHT, WordEstimator
 from engine.speech import ModelInfo, Notice, Segment, SpeechRequest, VoiceInfo
-from engine.voice_store import VoiceLibrary, VoiceStore
+
+if TYPE_CHECKING:
+    from engine.voice_store import VoiceLibrary
 
 _LOG = logging.getLogger(__name__)
 TINY = "tiny"
@@ -133,6 +136,8 @@ class HiggsModel:
         self._sequences: dict[int, _Sequence] = {}
         self.voices: VoiceLibrary | None = None
         if settings.voices is not None and parts.encoder is not None:
+            from engine.voice_store import VoiceLibrary, VoiceStore  # who does not clone needs no audio library
+
             self.voices = VoiceLibrary(
                 VoiceStore(settings.voices), self._encode, codec.sample_rate_hz, _codec_key(parts), settings.max_voice_s
             )
@@ -184,7 +189,8 @@ class HiggsModel:
                 f"{folder}: the tokenizer has {tokenizer.vocabulary} ids, "
                 f"the text embedding {geometry.backbone.vocabulary} rows"
             )
-        parts = load_parts(Checkpoint(folder), geometry, settings, settings.voices is not None, on_progress)
+        progress = on_progress or _LoggedProgress()
+        parts = load_parts(Checkpoint(folder), geometry, settings, settings.voices is not None, progress)
         return cls(geometry, settings, tokenizer, parts, memory, is_untrained)
 
     @property
@@ -493,6 +499,18 @@ class HiggsModel:
         codes: Tensor = encoder(torch.from_numpy(samples).to(self._device)[None])
         result: NDArray[np.int16] = codes[0].short().cpu().numpy()
         return result
+
+
+class _LoggedProgress:
+    """Says every tenth of the loading."""
+
+    def __init__(self) -> None:
+        self._tenths = 0
+
+    def __call__(self, done_bytes: int, total_bytes: int) -> None:
+        if 10 * done_bytes >= (self._tenths + 1) * total_bytes:
+            self._tenths = 10 * done_bytes // total_bytes
+            _LOG.info("weights loaded: %d of %d MiB", done_bytes >> 20, total_bytes >> 20)
 
 
 def _block_of(item: PrefillItem | DecodeItem) -> int:
