@@ -22,6 +22,21 @@ KEY = "a key of sixteen or more characters"
 TABLE_BEGIN, TABLE_END = "<!-- clients: begin -->", "<!-- clients: end -->"
 DIALECTS_PAGE = Path(__file__).parents[2] / "docs" / "dialects.md"
 START_S = 60.0
+CAPABILITIES = (
+    "speech",
+    "understood",
+    "words",
+    "second turn",
+    "empty turn ends",
+    "interruption",
+    "spoken-so-far",
+    "60 s idle",
+    "bad key refused",
+    "HTTP",
+    "voices",
+    "realtime",
+)
+"""The table's columns."""
 
 _outcomes: dict[str, dict[str, str]] = {}
 
@@ -107,12 +122,12 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     report: pytest.TestReport = yield  # type: ignore[assignment]
-    mark = item.get_closest_marker("capability")
-    if mark is not None and (report.when == "call" or not report.passed):
-        client, name = mark.args
+    if report.when == "call" or not report.passed:
         word = "yes" if report.passed else "not run" if report.skipped else "FAILS"
-        seen = _outcomes.setdefault(client, {})
-        seen[name] = word if seen.get(name, "yes") == "yes" else seen[name]
+        for mark in item.iter_markers("capability"):
+            client, name = mark.args
+            seen = _outcomes.setdefault(client, {})
+            seen[name] = word if seen.get(name, "yes") == "yes" else seen[name]
     return report  # type: ignore[return-value]
 
 
@@ -125,7 +140,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def _table() -> str:
-    names = list(dict.fromkeys(name for seen in _outcomes.values() for name in seen))
+    seen_names = {name for seen in _outcomes.values() for name in seen}
+    names = [name for name in CAPABILITIES if name in seen_names]
+    assert seen_names == set(names), f"not in CAPABILITIES: {seen_names - set(names)}"
     lines = ["| Client | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
     for client in sorted(_outcomes):
         cells = [_outcomes[client].get(name, "–") for name in names]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from typing import Any
 
 import pytest
@@ -63,7 +64,7 @@ def test_turns_follow_each_other_on_one_socket_and_empty_ones_end(host: Host) ->
         assert len(spoken(turn(connection, "Hello there."))) == len(spoken(first))
 
 
-@pytest.mark.capability(CLIENT, "default format")
+@pytest.mark.capability(CLIENT, "speech")
 def test_its_default_is_float_at_44100(host: Host) -> None:
     output = {"container": "raw", "encoding": "pcm_f32le", "sample_rate": 44100}
     with client(host).tts.websocket_connect() as connection:
@@ -114,3 +115,12 @@ def test_bytes_and_events_over_http(host: Host) -> None:
         heard = list(events)
     assert heard[-1].type == "done"
     assert words(heard) == ["Hello", "there."]
+
+
+@pytest.mark.slow
+@pytest.mark.capability(CLIENT, "60 s idle")
+def test_a_connection_idle_for_a_minute_speaks_on(host: Host) -> None:
+    with client(host).tts.websocket_connect() as connection:
+        first = turn(connection, "Hello there.")
+        time.sleep(61.0)
+        assert len(spoken(turn(connection, "Hello there."))) == len(spoken(first))

@@ -24,12 +24,12 @@ def client(host: Host, key: str = KEY) -> ElevenLabs:
     return sdk
 
 
-def realtime(sdk: ElevenLabs, tokens: list[str]) -> bytes:
+def realtime(sdk: ElevenLabs, tokens: list[str], voice: str = "alto") -> bytes:
     def fragments() -> Iterator[str]:
         yield from tokens
 
     stream = sdk.text_to_speech.convert_realtime(
-        "alto", text=fragments(), model_id="eleven_turbo_v2_5", output_format="pcm_24000"
+        voice, text=fragments(), model_id="eleven_turbo_v2_5", output_format="pcm_24000"
     )
     return b"".join(stream)
 
