@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from gateway.commands.outcome import FAILED, INTERRUPTED, OK, USAGE, CommandError
 
 if TYPE_CHECKING:
+    from engine.api import Engine
     from engine.engine import LocalEngine
     from gateway.commands.speakers import Speaker
     from gateway.config import Config
@@ -244,11 +245,78 @@ def _lexicon(config: Config) -> Lexicon:
 
 
 def _add_voices(commands: Any) -> None:
-    parser = _add(commands, "voices", _voices, help="list the voices", description="List the voices there are.")
-    parser.add_argument("--url", help=f"{URL_HELP}; without it: the voices of the engine in this process")
-    parser.add_argument("--key", type=_key, help=KEY_HELP)
+    parser = _add(
+        commands,
+        "voices",
+        _voices,
+        help="list the voices; clone one, delete one",
+        description="List the voices there are, clone one from a recording, or delete a cloned one.",
+    )
+    _add_voice_place(parser)
     parser.add_argument("--json", action="store_true", help="as JSON")
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", description="without one: list")
+    add = _add(
+        actions,
+        "add",
+        _add_voice,
+        help="clone a voice",
+        description="Clone a voice from a recording (WAV, FLAC, MP3 or OGG) of somebody who consents to it.",
+    )
+    add.add_argument("recording", type=Path, metavar="FILE", help="a few seconds to a minute of clean speech")
+    add.add_argument("--name", required=True, metavar="NAME", help="what to call the voice")
+    add.add_argument(
+        "--consent", required=True, metavar="TEXT", help="how you know that the speaker consents; kept with the voice"
+    )
+    add.add_argument("--transcript", metavar="TEXT", help="what is said in the recording; makes the likeness better")
+    add.add_argument("--language", metavar="TAG", help="of the recording, e.g. en")
+    _add_voice_place(add)
+    delete = _add(
+        actions, "delete", _delete_voice, help="delete a cloned voice", description="Delete a cloned voice for good."
+    )
+    delete.add_argument("voice", metavar="ID", help="as listed")
+    _add_voice_place(delete)
+
+
+def _add_voice_place(parser: argparse.ArgumentParser) -> None:
+    """Which voices are meant: a gateway's or this machine's."""
+    parser.add_argument("--url", help=f"{URL_HELP}; without it: the engine in this process")
+    parser.add_argument("--key", type=_key, help=KEY_HELP)
     _add_settings(parser)
+
+
+def _add_voice(arguments: argparse.Namespace) -> int:
+    from gateway.commands.cloning import NewVoice, add_at_gateway, add_to_engine
+
+    voice = NewVoice(arguments.recording, arguments.name, arguments.consent, arguments.transcript, arguments.language)
+    if arguments.url is not None:
+        voice_id, remarks = add_at_gateway(arguments.url, arguments.key, voice)
+    else:
+        voice_id, remarks = add_to_engine(_loaded(arguments), voice)
+    for remark in remarks:
+        print(remark, file=sys.stderr)
+    print(voice_id)
+    return OK
+
+
+def _delete_voice(arguments: argparse.Namespace) -> int:
+    from gateway.commands.cloning import delete_at_gateway, delete_from_engine
+
+    if arguments.url is not None:
+        delete_at_gateway(arguments.url, arguments.key, arguments.voice)
+    else:
+        delete_from_engine(_loaded(arguments), arguments.voice)
+    return OK
+
+
+def _loaded(arguments: argparse.Namespace) -> Engine:
+    """The engine that the settings name, not started."""
+    from engine.errors import EngineError
+    from gateway.app import load_engine
+
+    try:
+        return load_engine(_config(arguments))
+    except EngineError as error:
+        raise CommandError(str(error)) from error
 
 
 def _voices(arguments: argparse.Namespace) -> int:
@@ -257,14 +325,7 @@ def _voices(arguments: argparse.Namespace) -> int:
     if arguments.url is not None:
         voices, default_voice = voices_of_gateway(arguments.url, arguments.key)
     else:
-        config = _config(arguments)
-        from engine.errors import EngineError
-        from gateway.app import load_engine
-
-        try:
-            voices, default_voice = voices_of_model(load_engine(config).info)
-        except EngineError as error:
-            raise CommandError(str(error)) from error
+        voices, default_voice = voices_of_model(_loaded(arguments).info)
     if arguments.json:
         listed = [
             {"id": voice.id, "name": voice.name, "language": voice.language, "description": voice.description}

@@ -14,31 +14,47 @@ from gateway.auth import is_loopback
 from gateway.commands.outcome import CommandError
 
 VOICES_PATH: Final = "/antiphon/v1/voices"
-TIMEOUT_S: Final = 10.0
+TIMEOUT_S: Final = 60.0
+"""Encoding a recording takes its time."""
 
 
-def voices_of_gateway(url: str, key: str | None) -> tuple[list[VoiceInfo], str]:
-    """The voices and the default one's id. `url` is the gateway's speak address; raises CommandError."""
+def voices_address(url: str) -> str:
+    """The address of a gateway's voices, from that of its speech. Raises CommandError."""
     parts = urllib.parse.urlsplit(url)
     schemes = {"ws": "http", "wss": "https", "http": "http", "https": "https"}
     if parts.scheme not in schemes or not parts.netloc:
         raise CommandError(f"{url!r} is no address of a gateway; write ws://HOST:PORT/antiphon/v1/speak")
-    place = urllib.parse.urlunsplit((schemes[parts.scheme], parts.netloc, VOICES_PATH, "", ""))
-    request = urllib.request.Request(place, headers={} if key is None else {"Authorization": f"Bearer {key}"})
+    return urllib.parse.urlunsplit((schemes[parts.scheme], parts.netloc, VOICES_PATH, "", ""))
+
+
+def opened(request: urllib.request.Request, key: str | None) -> bytes:
+    """The body of a gateway's answer. Raises CommandError with what it said against the request."""
+    if key is not None:
+        request.add_header("Authorization", f"Bearer {key}")
+    # A proxy of the environment cannot know this machine's loopback.
+    host = urllib.parse.urlsplit(request.full_url).hostname or ""
+    proxies = urllib.request.ProxyHandler({} if is_loopback(host) else None)
     try:
-        # A proxy of the environment cannot know this machine's loopback.
-        proxies = urllib.request.ProxyHandler({} if is_loopback(parts.hostname or "") else None)
         with urllib.request.build_opener(proxies).open(request, timeout=TIMEOUT_S) as response:
-            answer = json.load(response)
+            body: bytes = response.read()
+            return body
+    except urllib.error.HTTPError as error:
+        raise CommandError(f"{request.full_url} answered with HTTP status {error.code}: {_message(error)}") from error
+    except OSError as error:
+        raise CommandError(f"cannot reach {request.full_url}: {getattr(error, 'reason', error)}") from error
+
+
+def voices_of_gateway(url: str, key: str | None) -> tuple[list[VoiceInfo], str]:
+    """The voices and the default one's id. `url` is the gateway's speak address; raises CommandError."""
+    place = voices_address(url)
+    body = opened(urllib.request.Request(place), key)
+    try:
+        answer = json.loads(body)
         voices = [
             VoiceInfo(voice["id"], voice["name"], voice["language"], voice.get("description") or "")
             for voice in answer["voices"]
         ]
         return voices, str(answer["default_voice"])
-    except urllib.error.HTTPError as error:
-        raise CommandError(f"{place} answered with HTTP status {error.code}: {_message(error)}") from error
-    except OSError as error:
-        raise CommandError(f"cannot reach {place}: {getattr(error, 'reason', error)}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise CommandError(f"{place} did not answer as a gateway does: {error}") from error
 
