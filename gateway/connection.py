@@ -38,6 +38,7 @@ from gateway.events import (
     OpenSpeech,
     ReleaseSpeech,
     ServerEvent,
+    TextFragment,
     Warned,
 )
 from gateway.session import GOING_AWAY_CLOSE, Session
@@ -46,6 +47,8 @@ from gateway.transports.websocket import ConnectionClosedError, Transport
 log = logging.getLogger("antiphon.connection")
 
 INTERNAL_CLOSE: Final = 1011
+SLICE_CHARS: Final = 200
+"""Text handled in one go: about a millisecond of the text front-end."""
 CLOSE_WRITE_S: Final = 5.0
 """Once a close has been decided, what is queued has this long to leave."""
 
@@ -130,18 +133,18 @@ class Connection:
     # ---- read --------------------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
-        self._apply(self._dialect.begin)
+        await self._apply(self._dialect.begin)
         while True:
             message = await self._transport.receive()
             log.debug("%s < %s of %d", self._session.id, type(message).__name__, len(message))
-            self._apply(partial(self._dialect.receive, message))
+            await self._apply(partial(self._dialect.receive, message))
 
-    def _apply(self, receive: Callable[[], list[ClientEvent]]) -> None:
+    async def _apply(self, receive: Callable[[], list[ClientEvent]]) -> None:
         """Hand a message's events to the session. A ClientError is answered and the session lives on; the message's
         other events still count, so that a refused text does not take its turn's end with it."""
         try:
             for event in receive():
-                self._handle(event)
+                await self._handle(event)
         except ClientError as error:
             self._refuse(error)
         except Exception:  # the edge of a connection: our fault, not the peer's
@@ -149,12 +152,23 @@ class Connection:
             self._carry_out(self._session.close(ErrorCode.INTERNAL, "internal error", INTERNAL_CLOSE))
         self._changed.set()
 
-    def _handle(self, event: ClientEvent) -> None:
+    async def _handle(self, event: ClientEvent) -> None:
         self._observer.received(event)
         try:
-            self._carry_out(self._session.handle(event, self._clock()))
+            if isinstance(event, TextFragment) and len(event.text) > SLICE_CHARS:
+                await self._handle_in_slices(event)
+            else:
+                self._carry_out(self._session.handle(event, self._clock()))
         except ClientError as error:
             self._refuse(error)
+
+    async def _handle_in_slices(self, event: TextFragment) -> None:
+        """A long fragment, without holding up the other connections: where it is cut changes nothing."""
+        self._session.check_text(event)
+        for start in range(0, len(event.text), SLICE_CHARS):
+            piece = TextFragment(event.utterance, event.text[start : start + SLICE_CHARS])
+            self._carry_out(self._session.handle(piece, self._clock()))
+            await asyncio.sleep(0)
 
     def _refuse(self, error: ClientError) -> None:
         self._observer.refused(error)

@@ -238,27 +238,37 @@ class Session:
             if number not in taken:
                 return number
 
+    def check_text(self, event: TextFragment) -> None:
+        """Raise the ClientError that `handle` would, so that a long fragment can be handled in slices: it is refused
+        whole or not at all."""
+        utterance = self._live(event.utterance)
+        if utterance is not None and utterance.state == "ended":
+            error = ErrorCode.UTTERANCE_ENDED
+            raise ClientError(
+                error, f"utterance {event.utterance!r} takes no text after its end", utterance=utterance.id
+            )
+        if utterance is not None or not self._is_over(event.utterance):
+            self._check_length(utterance.received_chars if utterance is not None else 0, event)
+
     def _text(self, event: TextFragment, now_s: float) -> list[Action]:
+        self.check_text(event)
         actions: list[Action] = []
         utterance = self._live(event.utterance)
         if utterance is None:
             if self._is_over(event.utterance):
                 self.ignored_messages += 1
                 return []
-            self._check_length(0, event.text)
             actions += self._open(OpenUtterance(event.utterance), now_s)
             utterance = self._utterances[event.utterance]
-        if utterance.state == "ended":
-            raise ClientError(ErrorCode.UTTERANCE_ENDED, f"utterance {event.utterance!r} takes no text after its end")
-        self._check_length(utterance.received_chars, event.text)
         return actions + self._feed(utterance, utterance.feed(event.text, now_s))
 
-    def _check_length(self, received: int, text: str) -> None:
-        limit = self._settings.limits.utterance_chars
-        if received + len(text) > limit:
+    def _check_length(self, received: int, event: TextFragment) -> None:
+        limit, chars = self._settings.limits.utterance_chars, received + len(event.text)
+        if chars > limit:
             raise ClientError(
                 ErrorCode.TEXT_TOO_LONG,
-                f"the utterance's text would be {received + len(text):,} characters, at most {limit:,}",
+                f"the utterance's text would be {chars:,} characters, at most {limit:,}",
+                utterance=event.utterance,
             )
 
     def _flush(self, event: Flush, now_s: float) -> list[Action]:

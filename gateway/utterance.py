@@ -166,11 +166,18 @@ class Utterance:
                 self._check_tag(control.name)
             self.ledger.fed(item)
             self._unspoken.append(item)
-            if self._segments_fed or segments or any(character.isalnum() for character in item.text):
+            if self._segments_fed or segments or self._is_speakable(item):
                 segments += self._unspoken
                 self._unspoken.clear()
         self._segments_fed += len(segments)
         return segments
+
+    def _is_speakable(self, segment: Segment) -> bool:
+        """It has a word, or a sound that this model makes by itself."""
+        if any(character.isalnum() for character in segment.text):
+            return True
+        tags = self.settings.model.tags
+        return any(control.category == "sfx" and tags.get(control.name) == "rendered" for control in segment.controls)
 
     def _check_tag(self, name: str) -> None:
         support = self.settings.model.tags.get(name, "unsupported")

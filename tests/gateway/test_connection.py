@@ -33,6 +33,16 @@ async def test_a_reader_that_stalls_stops_generation_within_seconds_of_audio() -
         assert made[-1] < everything / 4
 
 
+async def test_a_long_fragment_is_refused_whole_or_spoken_whole() -> None:
+    async with running_gateway(settings={"limits": {"utterance_chars": 1000}}) as gateway, Call(gateway) as peer:
+        await peer.send(type="config", max_ahead_ms=None)
+        await peer.send(type="text", utterance="u", text=LONG_TEXT[:900])
+        await peer.send(type="text", utterance="u", text=LONG_TEXT[:900])
+        assert "1,800" in (await peer.until("error", code="text_too_long"))["message"]
+        await peer.send(type="end", utterance="u")
+        assert (await peer.until("done", utterance="u"))["chars"] == 900
+
+
 async def test_a_stalled_reader_does_not_hold_up_others() -> None:
     async with (
         running_gateway() as gateway,

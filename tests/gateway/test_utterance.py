@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import get_args
 
 import pytest
 
+from engine.speech import ModelInfo
 from gateway.events import Done, OpenUtterance, Started
 from gateway.session_defaults import SessionDefaults
 from gateway.text.front_end import TextFrontEnd
@@ -14,9 +16,9 @@ from gateway.utterance import TRANSITIONS, State, Utterance
 from tests.fakes.talk import MODEL, SETTINGS, chunk_of
 
 
-def utterance() -> Utterance:
-    defaults = SessionDefaults.of(SETTINGS, MODEL)
-    settings, _ = defaults.resolve(OpenUtterance("u"), MODEL, 0, 1)
+def utterance(model: ModelInfo = MODEL) -> Utterance:
+    defaults = SessionDefaults.of(SETTINGS, model)
+    settings, _ = defaults.resolve(OpenUtterance("u"), model, 0, 1)
     front_end = TextFrontEnd(
         SETTINGS.text,
         lexicon=SETTINGS.lexicon,
@@ -48,6 +50,12 @@ def test_segments_without_speech_wait_for_the_first_speakable_one() -> None:
     assert "".join(segment.text for segment in segments).endswith("Hello.")
     assert segments[0].span.start == 0
     assert segments[-1].span.end == len("... Hello.")
+
+
+def test_a_sound_that_the_model_makes_by_itself_is_speech() -> None:
+    for support, fed in (("rendered", 1), ("contextual", 0)):
+        spoken = utterance(replace(MODEL, tags={"sfx:laughter": support}))
+        assert len([*spoken.feed("<|sfx:laughter|>", 0.0), *spoken.end(0.0)]) == fed
 
 
 def test_nothing_but_silence_is_never_fed() -> None:
