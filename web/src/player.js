@@ -11,7 +11,7 @@
 /** @typedef {import("./playback_processor.js").ProcessorReply} ProcessorReply */
 /** @typedef {{frame: number, tracks: TrackReport[]}} Report */
 
-const POLL_MS = 25;
+const POLL_MS = 20;
 /** Enough history for the longest delay of wireless headphones. */
 const REPORTS_KEPT = 64;
 /** A reply that takes longer means the audio thread is dead; the last report is the best answer then. */
@@ -41,7 +41,7 @@ export class Player {
 
   /**
    * @param {object} events
-   * @param {(report: Report) => void} events.onProgress about 40 times a second while there is something to play
+   * @param {(report: Report) => void} events.onProgress about 50 times a second while there is something to play
    * @param {(state: AudioContextState | "unavailable", detail: string) => void} events.onState
    * @param {(id: string, message: string) => void} events.onFailed
    */

@@ -70,7 +70,9 @@ function tap(/** @type {{rate_hz: number | null, recorder: string}} */ { rate_hz
       if (!(target instanceof HTMLElement) || !target.classList.contains("current") || seen.has(target)) continue;
       seen.add(target);
       const context = /** @type {AudioContext} */ (page.audio_context);
-      page.lit.push({ text: target.textContent, at_s: context.currentTime - (context.outputLatency || 0) });
+// What is at the loudspeaker at this moment, as the browser itself tells it.
+      const { contextTime = 0, performanceTime = 0 } = context.getOutputTimestamp();
+      page.lit.push({ text: target.textContent, at_s: contextTime + (performance.now() - performanceTime) / 1000 });
     }
   }).observe(document, { subtree: true, attributes: true, attributeFilter: ["class"] });
   for (const name of ["keydown", "click"]) {
