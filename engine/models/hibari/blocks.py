@@ -211,7 +211,7 @@ class Composer:
         levels = frame_levels_dbfs(acoustics)
         is_silent = levels < config.AUDIBLE_DBFS
 
-        begin = int(heard_at[len(left)]) - (SEAM_LEAD_FRAMES if runs_on and left else 0)
+        begin = max(int(heard_at[len(left)]) - (SEAM_LEAD_FRAMES if runs_on else 0), 0)
         if not left:
             begin = max(_run_length(is_silent) - LEAD_IN_FRAMES, 0)
         elif not runs_on:
@@ -222,7 +222,7 @@ class Composer:
         if right:
             # The last frames before the next word are left to the next phrase, so that nothing of a stand-in is heard.
             end = int(heard_at[own_end + 1]) - RIGHT_FRAMES - SEAM_LEAD_FRAMES
-            gap = _gap(is_silent, int(heard_at[own_end - 2]), int(heard_at[own_end + 1]) + LABEL_LAG_FRAMES)
+            gap = _gap(is_silent, int(heard_at[max(own_end - 2, 0)]), int(heard_at[own_end + 1]) + LABEL_LAG_FRAMES)
         else:
             last = len(is_silent) - _run_length(is_silent[::-1])
             gap = (last, len(is_silent))

@@ -335,16 +335,15 @@ def _word_timings(marks: Iterable[SpokenMark], offset: int, segment: Segment) ->
 
 def _language_notices(script: Script, segment: Segment, request: SpeechRequest) -> tuple[Notice, ...]:
     """What is not English: letters that the voice cannot read, or a language it reads as if it were English."""
+    language = (segment.language or request.language or "en").split("-")[0].lower()
     foreign = next((character for character in segment.text if is_foreign(character)), None)
     if foreign is not None:
         writing = unicodedata.name(foreign, "unknown").split(" ")[0].split("-")[0].capitalize()
-        return (Notice("unsupported_language", writing, f"this voice speaks English; {writing} letters are left out"),)
-    language = (segment.language or request.language or "en").split("-")[0].lower()
-    if language != "en" and script.own:
-        return (
-            Notice("unsupported_language", language, f"this voice speaks English; {language!r} is read as English"),
-        )
-    return ()
+        detail = writing if language == "en" else language
+        return (Notice("unsupported_language", detail, f"this voice speaks English; {writing} letters are left out"),)
+    if language == "en" or not script.own:
+        return ()
+    return (Notice("unsupported_language", language, f"this voice speaks English; {language!r} is read as English"),)
 
 
 def _model_info(voices: Iterable[Voice], has_effects: bool) -> ModelInfo:
