@@ -183,6 +183,13 @@ class VoiceLibrary:
         voice_id = _voice_id(upload)
         return self._once(f"add {voice_id}", lambda: self._store.get(voice_id) or self._add(voice_id, upload))
 
+    def encode_missing(self) -> None:
+        """Encode every stored voice that this codec has no codes of, so that no later `reference` has to. A recording
+        that is no longer accepted is left alone."""
+        for voice in self._store.all():
+            with contextlib.suppress(VoiceRejectedError):
+                self.reference(voice.id)
+
     def of(self, owner: str | None) -> tuple[Voice, ...]:
         """The voices that this key may use: its own, then the shared ones."""
         voices = self._store.all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -50,7 +51,14 @@ def free_bytes(device: torch.device) -> int:
     """Bytes that an allocation on the device can have now."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        available = next(
+            line for line in lines if line.startswith("MemAvailable:")
+        )  # counts what a cache would give up
+        return int(available.split()[1]) << 10
+    except (OSError, StopIteration):
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _mib(size_bytes: int) -> str:

@@ -168,6 +168,18 @@ def test_another_codec_encodes_a_stored_voice_once_more(library: VoiceLibrary, t
     }  # fmt: skip
 
 
+def test_voices_of_another_codec_can_all_be_encoded_beforehand(library: VoiceLibrary, tmp_path: Path) -> None:
+    voice = library.add(upload())
+    broken = library.add(upload(owner="key-2"))
+    (tmp_path / "voices" / broken.id / "recording").write_bytes(b"no audio")
+    encoder = CountingEncoder()
+    other = VoiceLibrary(VoiceStore(tmp_path / "voices"), encoder, 24_000, "codec-b", 30.0)
+    other.encode_missing()
+    assert encoder.calls == 1
+    assert other.reference(voice.id) is not None
+    assert encoder.calls == 1
+
+
 @pytest.mark.parametrize("name", ["../../etc", "voice-", "voice-" + "g" * 20, "", "voice-../../../../x", "default"])
 def test_what_is_no_id_reaches_no_path(library: VoiceLibrary, name: str) -> None:
     assert library.reference(name) is None

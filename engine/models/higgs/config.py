@@ -160,6 +160,8 @@ class HiggsSettings:
     """Of the device's free memory that may be planned."""
     max_block_rows: int = 2048
     """Rows of one block at most: 81.6 s."""
+    max_text_tokens: int = 1024
+    """Tokens of one text block at most."""
     max_voice_s: float = 30.0
     """Reference audio of a voice at most."""
     history_blocks: int = 4

@@ -32,7 +32,7 @@ from engine.core.step import (
     VocodeItem,
     Window,
 )
-from engine.errors import ModelLoadError, VoiceNotFoundError
+from engine.errors import CapacityError, ModelLoadError, VoiceNotFoundError
 from engine.models.higgs.codebooks import RowStore
 from engine.models.higgs.config import LICENCE_NOTICE, HiggsGeometry, HiggsSettings, model_spec, read_geometry
 from engine.models.higgs.prompt import PromptTokenizer, PromptWriter, TextBlock, VoicePrompt
@@ -59,6 +59,8 @@ TINY = "tiny"
 """The checkpoint name that stands for a freshly written random one."""
 DEFAULT_VOICE = "default"
 
+NEVER_S = 86_400.0
+"""retry_after_s of what cannot be spoken while this model is loaded."""
 BlockKey = tuple[int, int]
 """(sequence, block)."""
 
@@ -217,7 +219,11 @@ class HiggsModel:
         return self._spec
 
     def prepare(self, segment: Segment, request: SpeechRequest) -> PreparedText:
+        """Raises CapacityError where the segment has more tokens than a text block may have."""
         block = self._writer.text_block(segment, request)
+        if len(block.ids) > self._settings.max_text_tokens:
+            limit = self._settings.max_text_tokens
+            raise CapacityError(f"the segment has {len(block.ids)} tokens, at most {limit}", NEVER_S)
         return PreparedText(len(block.ids), block.max_rows, 0.0, block)
 
     def prepare_prompt(self, request: SpeechRequest) -> PreparedPrompt:
@@ -244,6 +250,8 @@ class HiggsModel:
         for prefill, decode in (([span], []), ([], [span])):
             out = self._runner.run(hidden, prefill, decode, [0])
             self._runner.by_row(out, self._parts.codebooks.logits)
+        if self.voices is not None:
+            self.voices.encode_missing()
         frames = self._spec.first_window_frames + self._spec.right_context_frames
         self._parts.decoder(torch.zeros(1, frames, self._geometry.codebooks, dtype=torch.int64, device=self._device))
 
@@ -293,10 +301,11 @@ class HiggsModel:
         sequence = self._sequences[key[0]]
         first_block, request = sequence.request_of(key[1])
         defaults, own, codec = self._settings.sampling, request.sampling, self._geometry.codec
+        top_k = defaults.top_k if own.top_k is None else own.top_k
         parameters = SamplingParameters(
-            temperature=defaults.temperature if own.temperature is None else own.temperature,
+            temperature=max(0.0, defaults.temperature if own.temperature is None else own.temperature),
             top_p=defaults.top_p if own.top_p is None else own.top_p,
-            top_k=defaults.top_k if own.top_k is None else own.top_k,
+            top_k=None if top_k is None else min(max(1, top_k), self._geometry.codes),
             seed=request.seed,
         )
         samples_per_ms = codec.sample_rate_hz / 1000

@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 from engine.core.step import DecodeItem, Piece, PrefillItem, StepPlan, VocodeItem  # noqa: E402
-from engine.errors import ModelLoadError, VoiceNotFoundError  # noqa: E402
+from engine.errors import CapacityError, ModelLoadError, VoiceNotFoundError  # noqa: E402
 from engine.models.higgs.config import HiggsSettings  # noqa: E402
 from engine.models.higgs.model import HiggsModel  # noqa: E402
+from engine.runtime.attention import Span as Rows  # noqa: E402
 from engine.runtime.runaway import RunawayLimits  # noqa: E402
 from engine.speech import Control, Sampling, Segment, Span, SpeechRequest  # noqa: E402
 from tests.fakes.fake_driver import SyncDriver  # noqa: E402
@@ -385,6 +388,91 @@ def test_an_unknown_voice_is_refused_with_those_there_are(tiny_folder: Path) -> 
     with pytest.raises(VoiceNotFoundError) as error:
         load(tiny_folder).prepare_prompt(request(voice="nobody"))
     assert error.value.known == ("default",)
+
+
+@pytest.mark.parametrize(
+    "sampling", [{"top_k": 0}, {"top_k": 10**9}, {"temperature": -1.0}, {"top_p": 0.0}, {"top_p": 9.0}]
+)
+def test_odd_sampling_values_of_one_request_do_no_harm(tiny_folder: Path, sampling: dict[str, Any]) -> None:
+    driver = SyncDriver(load(tiny_folder, max_block_rows=12))
+    assert driver.speak(request(**sampling), segment(TEXTS[0]))[-1].is_final
+
+
+def test_a_segment_of_too_many_tokens_is_refused_with_the_limit(tiny_folder: Path) -> None:
+    model = load(tiny_folder, max_text_tokens=100)
+    with pytest.raises(CapacityError, match=r"the segment has \d+ tokens, at most 100"):
+        model.prepare(segment("word " * 100), request())
+
+
+def test_bfloat16_stays_close_to_float32(tiny_folder: Path) -> None:
+    logits = []
+    for dtype in ("float32", "bfloat16"):
+        model = load(tiny_folder, dtype=dtype)
+        SyncDriver(model).speak(request(), segment(TEXTS[0]))
+        batch = [Rows(0, 20, (0, 1, 2, 3, 4))]
+        x = model._parts.backbone.embed_text(torch.arange(20))
+        with torch.inference_mode():
+            hidden = model._runner.run(x, batch, [], list(range(20)))
+            logits.append(model._parts.codebooks.logits(hidden))
+    error = (logits[0] - logits[1]).norm() / logits[0].norm()
+    assert 0 < error < 0.03
+
+
+# --- anything may happen ----------------------------------------------------------------------------------------------
+
+
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["feed", "tick", "tick", "cancel", "finish", "stall"]),
+            st.integers(0, 3),
+            st.integers(0, 99),
+        ),
+        min_size=5,
+        max_size=30,
+    ),
+    pages=st.sampled_from([40, 60, 200]),
+)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_happens_every_block_is_that_of_a_one_shot_prompt(
+    tiny_folder: Path, qwen3: Any, steps: list[tuple[str, int, int]], pages: int
+) -> None:
+    witness = KvWitness(
+        load(tiny_folder, kv_tokens=pages * 4, max_block_rows=30, history_blocks=2, max_prefill_tokens=20)
+    )
+    with torch.no_grad():
+        witness.model._parts.codebooks.embedding[witness.model._pattern.end] *= 3.0  # most blocks end in time
+    driver = SyncDriver(witness, tick_s=0.01)
+    open_in: dict[str, tuple[int, int]] = {}
+    for action, lane_number, value in steps:
+        lane = f"lane {lane_number}"
+        if action == "tick":
+            for _ in range(value % 12):
+                driver.tick()
+        elif action == "stall":
+            driver.reads = not driver.reads
+        elif action == "feed":
+            utterance, chars = open_in.get(lane) or (driver.open(request(seed=value), lane), 0)
+            text = TEXTS[value % len(TEXTS)]
+            driver.feed(utterance, segment(text, chars))
+            open_in[lane] = utterance, chars + len(text)
+        elif lane in open_in:
+            utterance, chars = open_in.pop(lane)
+            driver.finish(utterance)
+            if action == "cancel":
+                samples = sum(len(chunk.pcm) for chunk in driver.chunks[utterance])
+                driver.cancel(utterance, samples * value // 100, chars * value // 100)
+    for utterance, _ in open_in.values():
+        driver.finish(utterance)
+    driver.reads = True
+    for utterance, chunks in driver.chunks.items():
+        known = driver.scheduler.utterance(utterance)
+        if known is not None and known.unread_samples:
+            driver.scheduler.read(utterance, known.unread_samples)
+        assert chunks is not None
+    driver.run()
+    assert not driver.failures
+    witness.check(qwen3)
 
 
 def test_forgotten_sequences_leave_nothing_behind(tiny_folder: Path) -> None:
