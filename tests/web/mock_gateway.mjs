@@ -36,6 +36,7 @@ const TAGS = {
 /**
  * @typedef {object} Behaviour what the mock does differently from a good server; may be changed while it runs
  * @property {string} [key] asks for this key
+ * @property {boolean} [forbids] refuses pages of this address
  * @property {boolean} [is_full] refuses new connections with 503
  * @property {boolean} [is_draining] refuses new connections with 503 draining
  * @property {number} [first_audio_ms] delay of the first audio
@@ -353,6 +354,12 @@ export class MockGateway {
     for (const session of this.sessions.values()) session.socket?.terminate();
   }
 
+  /** Send every connection an audio message of a version nobody knows. */
+  babble() {
+    const data = Buffer.alloc(16, 9);
+    for (const session of this.sessions.values()) session.socket?.send(data);
+  }
+
   /** Close every connection as idle. */
   closeIdle() {
     for (const session of this.sessions.values()) {
@@ -363,7 +370,8 @@ export class MockGateway {
 
   /** @param {import("node:http").IncomingMessage} request @returns {[number, Record<string, unknown>] | null} */
   refusal(request) {
-    const { key, is_full, is_draining } = this.behaviour;
+    const { key, forbids, is_full, is_draining } = this.behaviour;
+    if (forbids === true) return [403, { type: "error", code: "bad_value", message: "Only pages of other addresses may use it." }];
     if (is_full === true) return [503, { type: "error", code: "capacity", message: "All 4 voices are in use.", retryable: true, retry_after_s: 30 }];
     if (is_draining === true) return [503, { type: "error", code: "draining", message: "", retryable: true, retry_after_s: 30 }];
     const url = new URL(request.url ?? "/", "http://mock");

@@ -68,8 +68,8 @@ export class ComposerView {
       if (!(radio instanceof HTMLInputElement)) continue;
       radio.checked = radio.value === settings.mode;
       radio.addEventListener("change", () => {
+        if (settings.mode === "typing") this.#endTyping();
         settings.mode = /** @type {Settings["mode"]} */ (radio.value);
-        this.#endTyping();
         this.#showMode();
         actions.onChange();
       });
@@ -116,10 +116,10 @@ export class ComposerView {
     this.#typed();
   }
 
-  /** The utterance being typed was ended by something else. */
-  forgetTyping() {
+  /** The utterance being typed was stopped: what is in the box is not said again, what is typed next begins another. */
+  stopTyping() {
     clearTimeout(this.#pause);
-    this.#feed.clear();
+    if (this.#settings.mode === "typing") this.#feed.skip(this.#text.value);
   }
 
   /** @param {string} text */
@@ -130,7 +130,8 @@ export class ComposerView {
 
   /** @param {string} text */
   #fill(text) {
-    this.forgetTyping();
+    clearTimeout(this.#pause);
+    this.#feed.clear();
     this.#text.value = text;
     this.#text.focus();
     this.#actions.onChange();
@@ -190,7 +191,6 @@ export class ComposerView {
 
   #endTyping() {
     clearTimeout(this.#pause);
-    if (this.#feed.sent === "" && this.#settings.mode !== "typing") return;
     const rest = this.#feed.settle(this.#text.value);
     if (rest.trim() !== "") this.#actions.onTyped(rest);
     this.#feed.clear();

@@ -5,14 +5,14 @@
  */
 
 import { Backoff } from "./backoff.js";
-import { SUBPROTOCOL, decodeAudio, decodeMessage, encodeMessage } from "./native_codec.js";
+import { CodecError, SUBPROTOCOL, decodeAudio, decodeMessage, encodeMessage } from "./native_codec.js";
 
 /**
  * @typedef {{kind: "connecting"}
  *   | {kind: "ready"}
  *   | {kind: "resting"}
  *   | {kind: "waiting", reason: "full" | "draining" | "starting" | "away", detail: string, retry_at_ms: number}
- *   | {kind: "locked", reason: "needed" | "refused", detail: string}} ConnectionState
+ *   | {kind: "locked", reason: "needed" | "refused" | "forbidden", detail: string}} ConnectionState
  * resting: the server closed an idle connection; the next use opens it again
  */
 
@@ -37,7 +37,7 @@ const CLOSE_TRY_LATER = 1013;
 /** Why a connection could not be had, before its words for people. */
 class Refusal extends Error {
   /**
-   * @param {"full" | "draining" | "starting" | "away" | "needed" | "refused"} reason
+   * @param {"full" | "draining" | "starting" | "away" | "needed" | "refused" | "forbidden"} reason
    * @param {string} detail
    * @param {number} [retry_after_s]
    */
@@ -93,6 +93,10 @@ export class Connection {
 
   start() {
     globalThis.addEventListener("online", () => this.retryNow());
+    document.addEventListener("visibilitychange", () => {
+      // A hidden page's timers sleep: whoever comes back to it does not wait for them.
+      if (!document.hidden && this.state.kind === "waiting") this.retryNow();
+    });
     void this.#attempt();
   }
 
@@ -183,8 +187,9 @@ export class Connection {
     const wait = Number.isFinite(seconds) ? seconds : undefined;
     switch (response.status) {
       case 401:
-      case 403:
         return new Refusal(this.#key === "" ? "needed" : "refused", message);
+      case 403:
+        return new Refusal(this.#key === "" ? "forbidden" : "refused", message);
       case 429:
         return new Refusal("full", message, wait);
       case 503:
@@ -208,14 +213,19 @@ export class Connection {
       let is_established = false;
       const timeout = setTimeout(() => socket.close(), READY_TIMEOUT_MS);
       socket.onmessage = ({ data }) => {
-        if (typeof data !== "string") {
-          const frame = decodeAudio(data);
-          this.#last_seq = frame.seq;
-          this.#events.onAudio(frame);
+        let message;
+        try {
+          message = typeof data === "string" ? decodeMessage(data) : decodeAudio(data);
+        } catch (error) {
+          if (!(error instanceof CodecError)) throw error;
+          this.#last_error = { type: "error", code: "bad_message", message: `The server speaks another language: ${error.message}.` };
+          socket.close();
           return;
         }
-        const message = decodeMessage(data);
-        if (message.type === "ready") {
+        if (message.type === "audio") {
+          this.#last_seq = message.seq;
+          this.#events.onAudio(message);
+        } else if (message.type === "ready") {
           clearTimeout(timeout);
           is_established = true;
           this.#establish(message);
@@ -248,7 +258,6 @@ export class Connection {
     this.#events.onLost();
     this.#begin(ready);
   }
-
 
   /** @param {import("./native_codec.js").ReadyMessage} ready */
   #begin(ready) {
@@ -303,6 +312,7 @@ export class Connection {
       this.#enter({ kind: "resting" });
       return;
     }
+    if (this.#resume_token === null) this.#events.onLost();
     this.#giveUp(this.#refusalOfClose(event));
   }
 
@@ -338,7 +348,7 @@ export class Connection {
   /** @param {Refusal} refusal */
   #giveUp(refusal) {
     const { reason, message, retry_after_s } = refusal;
-    if (reason === "needed" || reason === "refused") {
+    if (reason === "needed" || reason === "refused" || reason === "forbidden") {
       this.#events.onLost();
       this.#enter({ kind: "locked", reason, detail: message });
       return;

@@ -91,6 +91,11 @@ export class TypingFeed {
     this.#sent = "";
   }
 
+  /** What is in the box has had its time: only later text will be sent. @param {string} value */
+  skip(value) {
+    this.#sent = value;
+  }
+
   /** @param {string} value */
   #forgetRemoved(value) {
     if (value.startsWith(this.#sent)) return;

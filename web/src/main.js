@@ -145,7 +145,7 @@ function say(action) {
 }
 
 async function stop() {
-  composer.forgetTyping();
+  composer.stopTyping();
   typed = null;
   const [stopped] = await conversation.interrupt();
   if (stopped === undefined) return;

@@ -17,7 +17,10 @@ const FLAG_LAST = 2;
 const FLAG_SEGMENT_END = 4;
 
 /** A message of the server that the page cannot read. */
-export class CodecError extends Error {}
+export class CodecError extends Error {
+  /** @override */
+  name = "CodecError";
+}
 
 /**
  * @typedef {object} AudioFrame

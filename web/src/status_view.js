@@ -31,6 +31,13 @@ const WAITING = Object.freeze({
   },
 });
 
+/** @type {Readonly<Record<"needed" | "refused" | "forbidden", {short: string, title: string, about: string}>>} */
+const LOCKED = Object.freeze({
+  needed: { short: "Key needed", title: "This server asks for a key", about: "Whoever runs it can give you one." },
+  refused: { short: "Key refused", title: "The server refuses this key", about: "It may be mistyped, or no longer valid." },
+  forbidden: { short: "Refused", title: "The server refuses this page", about: "It may only be used from other addresses." },
+});
+
 export class StatusView {
   #chip = byId("connection", HTMLElement);
   #chip_words = byId("connection-words", HTMLElement);
@@ -65,7 +72,7 @@ export class StatusView {
   get words() {
     const state = this.#state;
     if (state.kind === "waiting") return `${WAITING[state.reason].title}. Trying again by itself.`;
-    if (state.kind === "locked") return state.reason === "needed" ? "This server asks for a key." : "The server refuses this key.";
+    if (state.kind === "locked") return `${LOCKED[state.reason].title}.`;
     return { connecting: "Connecting.", ready: "Connected.", resting: "Connected when needed." }[state.kind];
   }
 
@@ -111,7 +118,7 @@ export class StatusView {
     this.#notice.hidden = notice === null;
     this.#chip_words.textContent = this.#chipWords();
     this.#retry.hidden = state.kind !== "waiting";
-    this.#key_form.hidden = state.kind !== "locked";
+    this.#key_form.hidden = state.kind !== "locked" || state.reason === "forbidden";
     if (notice === null) return;
     if (this.#title.textContent !== notice.title) this.#title.textContent = notice.title;
     if (this.#detail.textContent !== notice.detail) this.#detail.textContent = notice.detail;
@@ -123,7 +130,7 @@ export class StatusView {
       case "waiting":
         return WAITING[state.reason].short;
       case "locked":
-        return state.reason === "needed" ? "Key needed" : "Key refused";
+        return LOCKED[state.reason].short;
       case "connecting":
         return "Connecting";
       default:
@@ -141,9 +148,8 @@ export class StatusView {
       return { title, detail: `${state.detail || about} ${when}` };
     }
     if (state.kind === "locked") {
-      return state.reason === "needed"
-        ? { title: "This server asks for a key", detail: "Whoever runs it can give you one." }
-        : { title: "The server refuses this key", detail: state.detail || "It may be mistyped, or no longer valid." };
+      const { title, about } = LOCKED[state.reason];
+      return { title, detail: state.reason === "needed" ? about : state.detail || about };
     }
     if (this.#sound_problem !== "") return { title: "No sound yet", detail: this.#sound_problem };
     if (this.#problem !== "") return { title: "The server remarks", detail: this.#problem };

@@ -63,7 +63,7 @@ export class TimelineView {
     }
     this.element.replaceChildren(
       this.#label("text in", TEXT_Y + TEXT_HEIGHT - 2),
-      this.#label("received", SEGMENT_Y + SEGMENT_HEIGHT),
+      this.#label("segments", SEGMENT_Y + SEGMENT_HEIGHT),
       this.#label("heard", WAVE_MIDDLE + 4),
       this.#label("ahead", LEAD_BASE - 2),
       marks,

@@ -97,7 +97,8 @@ export class UtteranceCard {
   update() {
     const utterance = this.#utterance;
     this.element.dataset.state = utterance.state;
-    this.#state.textContent = STATE_WORDS[utterance.state];
+    const is_cut = utterance.state === "failed" && utterance.played_samples > 0;
+    this.#state.textContent = is_cut ? "cut short" : STATE_WORDS[utterance.state];
     this.#again.hidden = utterance.is_open;
     this.#save.hidden = utterance.is_open || utterance.savedChunks().length === 0;
     this.#updateNotes();

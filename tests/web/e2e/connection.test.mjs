@@ -174,3 +174,24 @@ test("an idle connection that the server closed is opened again by the next word
     await visit.until("finished");
   });
 });
+
+test("a page that the server does not want is told so, and asks for no key", async () => {
+  await visitMock(
+    { forbids: true },
+    async (visit) => {
+      const { title, detail } = await notice(visit);
+      assert.equal(title, "The server refuses this page");
+      assert.match(detail ?? "", /pages of other addresses/);
+      assert.ok(await visit.page.isHidden("#key-form"));
+    },
+    { allowed: REFUSED },
+  );
+});
+
+test("a server that speaks another language is left, in words", async () => {
+  await visitMock({}, async (visit, gateway) => {
+    await visit.ready();
+    gateway.babble();
+    assert.match((await notice(visit)).detail ?? "", /speaks another language: an audio message has version 9/);
+  });
+});

@@ -190,6 +190,25 @@ test("what is typed is spoken while it is typed", async () => {
   });
 });
 
+test("typing after a stop begins anew: what was in the box is not said again", async () => {
+  await visitMock({}, async (visit) => {
+    await visit.ready();
+    await visit.setMode("typing");
+    await visit.page.focus("#text");
+    await visit.page.keyboard.type("Hello there, this is ", { delay: 15 });
+    await visit.until("speaking");
+    await visit.page.keyboard.press("Escape");
+    await visit.until("interrupted");
+    await visit.page.keyboard.type("something else. ", { delay: 15 });
+    await visit.until("speaking");
+    await visit.page.keyboard.press("Enter");
+    await visit.until("finished");
+    const last = visit.sent("open").at(-1).utterance;
+    const text = visit.sent("text").filter((message) => message.utterance === last);
+    assert.equal(text.map((message) => message.text).join(""), "something else. ");
+  });
+});
+
 test("as a model would, text goes out in pieces at the chosen rate, and speech begins before it is all there", async () => {
   await visitMock({}, async (visit) => {
     await visit.ready();

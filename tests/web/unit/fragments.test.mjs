@@ -72,3 +72,12 @@ test("what typing sends in all is what was typed", () => {
   sent += feed.settle(text);
   assert.equal(sent, text);
 });
+
+test("after a stop what is in the box is not sent again, and what follows is", () => {
+  const feed = new TypingFeed();
+  feed.update("one two thr");
+  feed.skip("one two thr");
+  assert.equal(feed.update("one two three "), "ee ");
+  feed.skip("one two three ");
+  assert.equal(feed.update("one two three four "), "four ");
+});

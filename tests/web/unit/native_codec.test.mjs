@@ -37,7 +37,7 @@ test("an empty payload is a frame", () => {
 });
 
 test("a short, foreign or newer audio message is refused with what was wrong", () => {
-  assert.throws(() => decodeAudio(new ArrayBuffer(15)), { name: "Error", message: /15 bytes, at least 16/ });
+  assert.throws(() => decodeAudio(new ArrayBuffer(15)), { name: "CodecError", message: /15 bytes, at least 16/ });
   assert.throws(() => decodeAudio(frame({ version: 2 })), /version 2/);
   assert.throws(() => decodeAudio(frame({ kind: 9 })), /kind 9/);
 });
