@@ -98,7 +98,11 @@ def pitch_hz(pcm: Samples, rate_hz: int, low_hz: float = 90.0, high_hz: float = 
     first, last = int(rate_hz / high_hz), min(int(rate_hz / low_hz), len(sound) - 2)
     if last <= first:
         return None
-    lag = first + int(np.argmax(correlation[first:last]))
+    best = first + int(np.argmax(correlation[first:last]))
+    # Twice the period fits as well: the shortest lag that nearly does is the pitch.
+    peaks = np.flatnonzero(correlation[first:last] > 0.9 * correlation[best])
+    near = correlation[first + peaks[0] : first + peaks[0] + max(first // 2, 2)]
+    lag = first + int(peaks[0]) + int(np.argmax(near))
     return rate_hz / lag if correlation[lag] > 0.5 else None
 
 

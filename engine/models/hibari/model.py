@@ -84,8 +84,6 @@ class HibariText:
 class _Spoken:
     """One block of a sequence."""
 
-    segment: Segment
-    state_before: TagState
     words: tuple[WordTiming, ...]
     block: Block | None
     """None once its last window has been made."""
@@ -95,34 +93,20 @@ class _Spoken:
 class _Sequence:
     """What is kept of a lane's speech."""
 
-    state: TagState = field(default_factory=TagState)
     seam: Seam = FRESH
     seam_block: int | None = None
     """The block that the seam belongs to."""
     blocks: dict[int, _Spoken] = field(default_factory=dict)
 
-    def start_utterance(self, request: SpeechRequest) -> None:
-        """Nothing runs on from one utterance to the next; tags do, where the request says so."""
+    def start_utterance(self) -> None:
+        """Nothing runs on from one utterance to the next."""
         self.seam, self.seam_block = FRESH, None
-        if request.tag_scope == "utterance":
-            self.state = TagState()
 
-    def forget(self, block: int, kept_frames: int) -> None:
-        """Drop a block's sound. Where nothing was said after it, it was cut short: of its tags only those before
-        the last kept frame were heard."""
-        spoken = self.blocks.pop(block, None)
-        if spoken is None or any(other > block for other in self.blocks):
-            return
-        heard_char = spoken.segment.span.start
-        for word in spoken.words:
-            if word.start_sample < kept_frames * FRAME_SAMPLES:
-                heard_char = word.end_char
-        self.state = spoken.state_before
-        for control in spoken.segment.controls:
-            if control.span.end <= heard_char:
-                self.state = self.state.after(control)
+    def forget(self, block: int) -> None:
+        """Drop a block's sound; what comes next does not run on from it."""
+        self.blocks.pop(block, None)
         if block == self.seam_block:
-            self.seam, self.seam_block = FRESH, None
+            self.start_utterance()
 
 
 Item = TypeVar("Item")
@@ -187,8 +171,7 @@ class HibariModel:
     def execute(self, plan: StepPlan) -> StepResult:
         for opening in plan.openings:
             self._open(opening)
-        # The latest first: rolling back ends with the state before the earliest.
-        for forget in sorted(plan.forgets, key=lambda forget: -1 if forget.block is None else -forget.block):
+        for forget in plan.forgets:
             self._forget(forget)
         failures: list[SequenceFailure] = []
         prefills = [
@@ -235,11 +218,7 @@ class HibariModel:
         return done
 
     def _open(self, opening: Opening) -> None:
-        request = opening.request
-        if not isinstance(request, SpeechRequest):
-            raise TypeError(f"an Opening carries a SpeechRequest, not {type(request).__name__}")
-        sequence = self._sequences.setdefault(opening.sequence, _Sequence())
-        sequence.start_utterance(request)
+        self._sequences.setdefault(opening.sequence, _Sequence()).start_utterance()
 
     def _forget(self, forget: Forget) -> None:
         if forget.block is None:
@@ -247,7 +226,7 @@ class HibariModel:
             return
         sequence = self._sequences.get(forget.sequence)
         if sequence is not None:
-            sequence.forget(forget.block, forget.kept_frames)
+            sequence.forget(forget.block)
 
     def _prefill(self, item: PrefillItem) -> BlockFrames:
         block = item.starts_block
@@ -256,17 +235,15 @@ class HibariModel:
             raise TypeError(f"block {block} of sequence {item.sequence} has no text made ready by this family")
         segment, request = text.segment, text.request
         sequence = self._sequences.setdefault(item.sequence, _Sequence())
-        if segment.span.start == 0:
-            sequence.start_utterance(request)
-        state_before = sequence.state
         script = self._script(segment, _texts(item.left), _texts(item.right))
         voice = self._voices[request.voice]
         max_symbols = MAX_COLOURED_SYMBOLS if voice.is_derived else MAX_CALL_SYMBOLS
-        plan = plan_phrases(script, state_before, request.speed, self._has_effects, max_symbols)
+        state = TagState.of(segment.carried)
+        plan = plan_phrases(script, state, request.speed, self._has_effects, max_symbols)
         composed = self._composer.compose(script, plan, voice, sequence.seam, (request.seed, segment.span.start))
         words = _word_timings(composed.marks, script.offset, segment)
-        sequence.blocks[block] = _Spoken(segment, state_before, words, composed)
-        sequence.state, sequence.seam, sequence.seam_block = plan.state, composed.seam, block
+        sequence.blocks[block] = _Spoken(words, composed)
+        sequence.seam, sequence.seam_block = composed.seam, block
         notices = (*plan.notices, *_language_notices(script, segment, request))
         return BlockFrames(item.sequence, block, composed.frames, notices)
 

@@ -60,8 +60,6 @@ class Break:
 class PhrasePlan:
     steps: tuple[Phrase | Break, ...]
     notices: tuple[Notice, ...]
-    state: TagState
-    """State tags in force after the segment."""
 
 
 def plan_phrases(
@@ -126,7 +124,7 @@ def plan_phrases(
         steps.append(Break(breaks[stop]))
     elif run:
         close(_last_ending(words[run[-1]], script.boundary))
-    return PhrasePlan(tuple(steps), tuple(notices.values()), state)
+    return PhrasePlan(tuple(steps), tuple(notices.values()))
 
 
 def _for_each_word(run: Sequence[int], deliveries: Sequence[Delivery]) -> tuple[Delivery, ...]:

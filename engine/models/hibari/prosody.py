@@ -8,7 +8,7 @@ answered as an approximation.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -165,6 +165,14 @@ class TagState:
     pitch_semitones: float = 0.0
     range_ratio: float = 1.0
     gain: float = 1.0
+
+    @classmethod
+    def of(cls, controls: Iterable[Control]) -> TagState:
+        """The state once all of `controls` have been met."""
+        state = cls()
+        for control in controls:
+            state = state.after(control)
+        return state
 
     def after(self, control: Control) -> TagState:
         """The state once `control` has been met; itself for pauses, sound effects and what is not known."""

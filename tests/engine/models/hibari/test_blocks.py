@@ -110,9 +110,7 @@ def test_the_samples_at_a_join_are_one_overlap_add() -> None:
 
 def test_a_phrase_that_nothing_continues_dies_away() -> None:
     first = composed("We are", "forced")
-    rest = COMPOSER.compose(
-        Script("", (), range(0), 0, "end", ()), PhrasePlan((), (), TagState()), BASE_VOICE, first.seam, (1, 1)
-    )
+    rest = COMPOSER.compose(Script("", (), range(0), 0, "end", ()), PhrasePlan((), ()), BASE_VOICE, first.seam, (1, 1))
     assert 0 < rest.frames <= 4
     assert abs(float(whole(rest)[-1])) < 1e-3
 
@@ -126,7 +124,7 @@ def test_a_text_with_nothing_to_say_has_no_frames_and_passes_the_seam_on() -> No
 
 
 def test_silence_already_given_counts_towards_a_break() -> None:
-    plan = PhrasePlan((Break(1.0),), (), TagState())
+    plan = PhrasePlan((Break(1.0),), ())
     script = Script("", (), range(0), 0, "clause", ())
     fresh = COMPOSER.compose(script, plan, BASE_VOICE, FRESH, (1, 0)).frames
     later = COMPOSER.compose(script, plan, BASE_VOICE, Seam(silence_frames=24), (1, 0)).frames

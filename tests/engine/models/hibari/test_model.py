@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -341,39 +342,24 @@ def test_volume_is_a_gain(lane: Lane, model: HibariModel) -> None:
     assert 20 * np.log10(np.std(soft) / np.std(plain)) == pytest.approx(-12.04, abs=0.5)
 
 
-def test_state_tags_hold_to_the_end_of_the_utterance(model: HibariModel) -> None:
+def test_state_tags_carried_into_a_segment_hold_in_it(model: HibariModel) -> None:
     lane = Lane(model, 100)
     slow = lane.say(segment("One two three.", 0, "sentence", tag(0, "speed", 0.6)))[0]
-    still_slow = lane.say(segment("One two three.", 15, "sentence"))[0]
-    lane.open(REQUEST)
-    plain = lane.say(segment("One two three.", 0, "sentence"))[0]
-    assert abs(len(still_slow) - len(slow)) <= 3 * 300
+    carried = replace(segment("One two three.", 15, "sentence"), carried=(tag(0, "speed", 0.6),))
+    answer = lane.prefill(carried)
+    plain = lane.say(segment("One two three.", 30, "sentence"))[0]
+    assert abs(answer.frames * 300 - len(slow)) <= 3 * 300
     assert len(plain) < 0.8 * len(slow)
+    assert not answer.notices
     lane.close()
 
 
-def test_by_setting_they_hold_to_the_end_of_the_session(model: HibariModel) -> None:
-    request = SpeechRequest("heart", 11, tag_scope="session")
-    lane = Lane(model, 101, request)
-    slow = lane.say(segment("One two three.", 0, "sentence", tag(0, "speed", 0.6)))[0]
-    lane.open(request)
-    assert abs(len(lane.say(segment("One two three.", 0, "sentence"))[0]) - len(slow)) <= 3 * 300
-    lane.close()
-
-
-@pytest.mark.parametrize(("kept_frames", "is_slow"), [(0, False), (10, False), (10_000, True)])
-def test_tags_beyond_the_heard_point_are_forgotten_on_cancel(
-    model: HibariModel, kept_frames: int, is_slow: bool
-) -> None:
-    request = SpeechRequest("heart", 11, tag_scope="session")
-    lane = Lane(model, 102, request)
-    text = "One two three four five."
-    slow_tag = Control("prosody", "speed", 14, Span(13, 14), 0.6)
-    frames = lane.prefill(segment(text, 0, "end", slow_tag)).frames
-    model.execute(StepPlan(0, forgets=(Forget(102, 0, min(kept_frames, frames)),)))
+def test_speech_after_a_cancel_does_not_run_on_from_what_was_cut_off(model: HibariModel) -> None:
+    lane = Lane(model, 102)
+    frames = lane.prefill(segment("The old", 0, "forced")).frames
+    model.execute(StepPlan(0, forgets=(Forget(102, 0, frames // 2),)))
     lane.heard.clear()
-    lane.open(request)
-    after = len(lane.say(segment("One two three.", 0, "sentence"))[0])
+    after, _ = lane.say(segment("One two three.", 0, "sentence"))
+    plain, _ = Lane(model, 103).say(segment("One two three.", 0, "sentence"))
+    assert np.array_equal(after, plain)
     lane.close()
-    plain = len(Lane(model, 103).say(segment("One two three.", 0, "sentence"))[0])
-    assert (after > 1.25 * plain) == is_slow

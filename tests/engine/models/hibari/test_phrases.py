@@ -81,9 +81,11 @@ def test_a_change_of_pace_makes_another_call_and_a_change_of_pitch_does_not() ->
     assert [delivery.pitch_semitones for delivery in step.deliveries] == [0.0, 0.0, 2.0, 2.0]
 
 
-def test_state_tags_hold_after_the_segment_and_pauses_do_not() -> None:
-    state = planned("one two", tag(0, "pitch_low"), tag(4, "pause")).state
-    assert state == TagState(pitch_semitones=-2.0)
+def test_state_tags_in_force_before_the_segment_hold_in_it() -> None:
+    plan = plan_phrases(script("one two", tag(4, "pitch", 1.0)), TagState(pitch_semitones=-2.0), 1.0, True)
+    (step,) = plan.steps
+    assert isinstance(step, Phrase)
+    assert [delivery.pitch_semitones for delivery in step.deliveries] == [-2.0, 1.0]
 
 
 def test_an_imitated_sound_is_spoken_in_its_preset_and_said_to_be_approximated() -> None:

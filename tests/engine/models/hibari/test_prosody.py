@@ -26,10 +26,7 @@ def tag(category: ControlCategory, value: str, amount: float | None = None) -> C
 
 
 def after(*controls: Control) -> Delivery:
-    state = TagState()
-    for control in controls:
-        state = state.after(control)
-    return state.delivery(1.0, has_effects=True)
+    return TagState.of(controls).delivery(1.0, has_effects=True)
 
 
 def test_every_tag_there_is_has_an_answer() -> None:
