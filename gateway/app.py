@@ -34,7 +34,7 @@ from gateway.service import Service
 from gateway.session_defaults import SessionSettings
 from gateway.speech_routes import speech_routes
 from gateway.text.lexicon import Lexicon
-from gateway.transports.websocket import FlowControlledProtocol
+from gateway.transports.websocket import FlowControlledProtocol, UpgradingProtocol
 from gateway.voices import VoiceCatalog
 
 log = logging.getLogger("antiphon")
@@ -212,6 +212,7 @@ def make_server(service: Service, app: Starlette, drain_s: float) -> uvicorn.Ser
     return _DrainingServer(
         uvicorn.Config(
             app,
+            http=UpgradingProtocol,
             ws=FlowControlledProtocol,
             ws_max_size=MAX_FRAME_BYTES,
             ws_ping_interval=PING_INTERVAL_S,

@@ -10,6 +10,7 @@ import asyncio
 from typing import Any, Final, Protocol, cast
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
+from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 FLOW_EXTENSION: Final = "antiphon.flow"
@@ -41,6 +42,16 @@ class Transport(Protocol):
     def abort(self) -> None:
         """Drop the connection without a closing handshake."""
         ...
+
+
+class UpgradingProtocol(H11Protocol):
+    """uvicorn's HTTP protocol, which by itself loses what a client sends right behind its handshake."""
+
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        early, _ = self.conn.trailing_data
+        super().handle_websocket_upgrade(event)
+        if early:
+            cast(asyncio.Protocol, self.transport.get_protocol()).data_received(early)
 
 
 class FlowControlledProtocol(WebSocketsSansIOProtocol):
