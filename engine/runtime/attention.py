@@ -12,6 +12,9 @@ from torch import Tensor, nn
 import kernels
 from engine.runtime.layers import Projection, empty_parameter
 
+WIDTH_STEP_PAGES = 8
+"""Pages that remembered tables are wider than the step needs, so that a growing context does not renew them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -46,14 +49,39 @@ class ContextBatch:
     split_tokens: int | None = None
 
 
+class TableMemory:
+    """The page tables of the step before, on the device: while the same sequences decode, they are the same tables."""
+
+    __slots__ = ("_tables", "_tensor", "_width")
+
+    def __init__(self) -> None:
+        self._tables: list[Sequence[int]] = []
+        self._width = 0
+        self._tensor: Tensor | None = None
+
+    def tables(self, spans: Sequence[Span], page_tokens: int, device: torch.device) -> Tensor:
+        """int64 [B, P], P pages at least as many as the longest context uses; what is past a context's own pages
+        names its first one."""
+        width = max((-(-span.end_position // page_tokens) for span in spans), default=0)
+        is_same = len(spans) == len(self._tables) and all(
+            span.page_table is table for span, table in zip(spans, self._tables, strict=True)
+        )
+        if not is_same or self._tensor is None or width > self._width:
+            self._width = width + WIDTH_STEP_PAGES
+            self._tables = [span.page_table for span in spans]
+            self._tensor = _tables(self._tables, self._width, device)
+        return self._tensor[:, :width]
+
+
 def context_batch(
     prefill: Sequence[Span],
     decode: Sequence[Span],
     page_tokens: int,
     device: torch.device,
     split_tokens: int | None = None,
+    memory: TableMemory | None = None,
 ) -> ContextBatch:
-    """Lay out one step; spans of `decode` have length 1."""
+    """Lay out one step; spans of `decode` have length 1. `memory`: keeps the decodes' page tables between steps."""
     spans = (*prefill, *decode)
     positions = [p for span in spans for p in range(span.first_position, span.end_position)]
     slots = [
@@ -67,10 +95,10 @@ def context_batch(
         slots=_indices(slots, device),
         prefill_rows=sum(lengths),
         max_query_tokens=max(lengths, default=0),
-        prefill_tables=_tables(prefill, page_tokens, device),
+        prefill_tables=TableMemory().tables(prefill, page_tokens, device),
         query_starts=_indices([0, *accumulate(lengths)], device),
         prefill_lengths=_indices([span.end_position for span in prefill], device),
-        decode_tables=_tables(decode, page_tokens, device),
+        decode_tables=(memory or TableMemory()).tables(decode, page_tokens, device),
         decode_lengths=_indices([span.end_position for span in decode], device),
         split_tokens=split_tokens,
     )
@@ -146,9 +174,7 @@ def _indices(values: Sequence[int], device: torch.device) -> Tensor:
     return torch.tensor(values, dtype=torch.int64).to(device, non_blocking=True)
 
 
-def _tables(spans: Sequence[Span], page_tokens: int, device: torch.device) -> Tensor:
-    """Page tables cut to what the contexts use, filled up with each one's first page."""
-    used = [span.page_table[: -(-span.end_position // page_tokens)] for span in spans]
-    width = max(map(len, used), default=0)
-    rows = [[*pages, *([pages[0]] * (width - len(pages)))] for pages in used]
-    return torch.tensor(rows, dtype=torch.int64).view(len(used), width).to(device, non_blocking=True)
+def _tables(tables: Sequence[Sequence[int]], width: int, device: torch.device) -> Tensor:
+    """Page tables of one width: cut, or filled up with each one's first page."""
+    rows = [[*table[:width], *([table[0]] * (width - len(table)))] for table in tables]
+    return torch.tensor(rows, dtype=torch.int64).view(len(tables), width).to(device, non_blocking=True)

@@ -21,13 +21,12 @@ class RunawayLimits:
 class RunawayGuard:
     """Watches one block."""
 
-    __slots__ = ("_frame_s", "_last_codes", "_limits", "_repeated_rows", "_samples_per_frame", "_silent_frames")
+    __slots__ = ("_frame_s", "_limits", "_repeated_rows", "_samples_per_frame", "_silent_frames")
 
     def __init__(self, limits: RunawayLimits, frame_s: float, samples_per_frame: int) -> None:
         self._limits = limits
         self._frame_s = frame_s
         self._samples_per_frame = samples_per_frame
-        self._last_codes: NDArray[np.int64] | None = None
         self._repeated_rows = 0
         self._silent_frames = 0
 
@@ -38,11 +37,9 @@ class RunawayGuard:
             or self._repeated_rows * self._frame_s > self._limits.max_repeat_s
         )
 
-    def observe_codes(self, codes: NDArray[np.int64]) -> None:
-        """The codes int64 [K] of the next row."""
-        is_same = self._last_codes is not None and bool((codes == self._last_codes).all())
-        self._repeated_rows = self._repeated_rows + 1 if is_same else 0
-        self._last_codes = codes
+    def observe_row(self, is_repeat: bool) -> None:
+        """The next row is there; `is_repeat`: all its codes are those of the row before."""
+        self._repeated_rows = self._repeated_rows + 1 if is_repeat else 0
 
     def observe_pcm(self, pcm: NDArray[np.float32]) -> None:
         """The samples of the next frames, whole frames of them."""

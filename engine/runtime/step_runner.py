@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from engine.runtime.attention import ContextBatch, Span, context_batch, single_rows
+from engine.runtime.attention import ContextBatch, Span, TableMemory, context_batch, single_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,12 @@ class StepRunner:
         self._padding = Span(0, 1, (scrap_page,))
         self._device = device
         self._fixed = fixed
+        self._memory = TableMemory()
 
     def run(self, x: Tensor, prefill: Sequence[Span], decode: Sequence[Span], wanted: Sequence[int]) -> Tensor:
         """Feed rows x [T, channels], those of the prefill spans first; answers the hidden states of rows `wanted`."""
         if self._fixed is None:
-            batch = context_batch(prefill, decode, self._page_tokens, self._device)
+            batch = context_batch(prefill, decode, self._page_tokens, self._device, memory=self._memory)
             hidden = self._forward(x, batch)
         else:
             hidden = self._in_fixed_batches(x, [*single_rows(prefill), *decode], self._fixed)

@@ -90,21 +90,28 @@ class RowStore:
         """De-staggered frames [start, end) of a block, int64 [end - start, K]."""
         return self._pattern.frames(self.rows(block, start, end + self._pattern.codebooks - 1))
 
-    def latest(self, blocks: Sequence[tuple[int, int]], rows: Sequence[int]) -> Tensor:
-        """Row rows[i] of blocks[i], int64 [B, K], in one gather."""
-        slots = self._slot_indices(blocks)
-        return self._codes[slots, torch.tensor(rows, device=self._codes.device)].long()
+    def slots(self, blocks: Sequence[tuple[int, int]]) -> Tensor:
+        """Where blocks are kept, int64 [B], for the methods that treat many at once."""
+        return torch.tensor([self._slots[block] for block in blocks], dtype=torch.int64).to(
+            self._codes.device, non_blocking=True
+        )
 
-    def end_rows(self, blocks: Sequence[tuple[int, int]]) -> Tensor:
+    def at(self, slots: Tensor, rows: Tensor) -> Tensor:
+        """Row rows[i] of the block at slots[i]: int64 [B, K]."""
+        return self._codes[slots, rows].long()
+
+    def end_rows(self, slots: Tensor) -> Tensor:
         """int64 [B]: the row on which each block's codebook 0 ended."""
-        return self._end_rows[self._slot_indices(blocks)]
+        return self._end_rows[slots]
 
-    def append(self, blocks: Sequence[tuple[int, int]], rows: Tensor, codes: Tensor, end_rows: Tensor) -> None:
-        """Write row rows[i] of blocks[i]: codes int64 [B, K]; rows, end_rows int64 [B]. Look-ahead past an end and
-        rows made again after a roll-back overwrite."""
-        slots = self._slot_indices(blocks)
-        self._codes[slots, rows] = codes.short()
+    def append(self, slots: Tensor, rows: Tensor, codes: Tensor, end_rows: Tensor) -> Tensor:
+        """Write row rows[i] of the block at slots[i]: codes int64 [B, K]; rows, end_rows int64 [B]. Look-ahead past an
+        end and rows made again after a roll-back overwrite. Answers which rows repeat the one before: bool [B]."""
+        new = codes.short()
+        is_repeat = (self._codes[slots, (rows - 1).clamp(min=0)] == new).all(dim=-1) & (rows > 0)
+        self._codes[slots, rows] = new
         self._end_rows[slots] = end_rows
+        return is_repeat
 
     def note_rows(self, block: tuple[int, int], count: int) -> None:
         """The block now has `count` rows (the host's count of what `append` wrote)."""
@@ -116,9 +123,6 @@ class RowStore:
         self._codes[self._slots[block], : len(kept)] = kept.short()
         self._end_rows[self._slots[block]] = frames
         self._row_counts[block] = len(kept)
-
-    def _slot_indices(self, blocks: Sequence[tuple[int, int]]) -> Tensor:
-        return torch.tensor([self._slots[block] for block in blocks], dtype=torch.int64).to(self._codes.device)
 
     def _grow(self) -> None:
         slots = self._codes.shape[0]

@@ -343,16 +343,16 @@ class HiggsModel:
                 failures.extend(SequenceFailure(*task.key, message) for task in group)
                 continue
             sampled = [task for task in group if task.row is not None]
-            for task, (*codes, is_finished, is_finite) in zip(sampled, result.tolist(), strict=True):
+            for task, (is_finished, is_finite, is_repeat) in zip(sampled, result.tolist(), strict=True):
                 assert task.row is not None
                 if not is_finite:
                     failures.append(SequenceFailure(*task.key, f"row {task.row} came out as no number"))
                     continue
                 self._rows.note_rows(task.key, task.row + 1)
                 guard = self._sequences[task.key[0]].blocks[task.key[1]].guard
-                guard.observe_codes(np.asarray(codes, dtype=np.int64))
+                guard.observe_row(is_repeat)
                 is_runaway = guard.is_runaway and not is_finished
-                outcomes.append(RowOutcome(*task.key, 1, bool(is_finished), is_runaway))
+                outcomes.append(RowOutcome(*task.key, 1, is_finished, is_runaway))
         return outcomes
 
     def _prefill_task(self, item: PrefillItem) -> _Task:
@@ -408,49 +408,49 @@ class HiggsModel:
         return prompt.ids[piece.start : piece.end], rows
 
     def _sample(self, tasks: Sequence[_Task]) -> Tensor:
-        """Run the tasks and sample their rows: int64 [sampled tasks, K + 2] on the host: codes, finished, finite.
+        """Run tasks (prefills first) and sample their rows: bool [sampled tasks, 3] on the host, whether each row
+        finished its block, came of finite numbers, and repeats the row before. This is the tick's one read-back.
 
         Safe to run again for some of the tasks: it writes the same cells."""
-        hidden = self._forward(tasks)
         sampled = [task for task in tasks if task.row is not None]
+        places = [task.row or 0 for task in sampled]
+        rows = torch.tensor(places, dtype=torch.int64).to(self._device, non_blocking=True)
+        slots = self._rows.slots([task.key for task in sampled])
+        hidden = self._forward(tasks, rows, slots)
         if not sampled:
-            return torch.zeros(0, self._pattern.codebooks + 2, dtype=torch.int64)
-        keys, places = [], []
-        for task in sampled:
+            return torch.zeros(0, 3, dtype=torch.bool)
+        keys = []
+        for task, place in zip(sampled, places, strict=True):
             block = self._sequences[task.key[0]].blocks[task.key[1]]
-            assert task.row is not None
-            keys.append(DrawKey(block.parameters, block.draw_block, task.row))
-            places.append(task.row)
+            keys.append(DrawKey(block.parameters, block.draw_block, place))
         logits = self._runner.by_row(hidden, self._parts.codebooks.logits)
         is_finite = torch.isfinite(logits).all(dim=-1).all(dim=-1)
-        rows = torch.tensor(places, dtype=torch.int64).to(self._device, non_blocking=True)
-        blocks = [task.key for task in sampled]
-        end_rows = self._rows.end_rows(blocks)
+        end_rows = self._rows.end_rows(slots)
         drawn = sample_rows(self._pattern.restrict(logits, rows, end_rows), keys)
         codes, end_rows, is_finished = self._pattern.complete(drawn, rows, end_rows)
-        self._rows.append(blocks, rows, codes, end_rows)
-        return torch.cat((codes, is_finished.long()[:, None], is_finite.long()[:, None]), dim=1).cpu()
+        is_repeat = self._rows.append(slots, rows, codes, end_rows)
+        return torch.stack((is_finished, is_finite, is_repeat), dim=1).cpu()
 
-    def _forward(self, tasks: Sequence[_Task]) -> Tensor:
-        """Hidden states [sampled tasks, channels] after each sampled task's last row. Prefills come first."""
-        tasks = sorted(tasks, key=lambda task: task.is_decode)
+    def _forward(self, tasks: Sequence[_Task], rows: Tensor, slots: Tensor) -> Tensor:
+        """Hidden states [sampled tasks, channels] after each sampled task's last row; rows, slots int64 [sampled]."""
         starts = [0, *accumulate(task.span.length for task in tasks)]
-        x = self._embed(tasks, starts)
         prefill = [task.span for task in tasks if not task.is_decode]
         decode = [task.span for task in tasks if task.is_decode]
+        first_decode = len(rows) - len(decode)
+        x = self._embed(tasks, starts, self._rows.at(slots[first_decode:], rows[first_decode:] - 1))
         last = [
             start + task.span.length - 1 for task, start in zip(tasks, starts, strict=False) if task.row is not None
         ]
         return self._runner.run(x, prefill, decode, last)
 
-    def _embed(self, tasks: Sequence[_Task], starts: Sequence[int]) -> Tensor:
+    def _embed(self, tasks: Sequence[_Task], starts: Sequence[int], fed: Tensor) -> Tensor:
+        """Embedded rows [T, channels]; `fed`: the rows that the decodes feed, int64 [decodes, K]."""
         ids = [number for task in tasks for number in task.ids]
         text_rows = [start + at for task, start in zip(tasks, starts, strict=False) for at in task.text_offsets]
         audio_rows = [start + at for task, start in zip(tasks, starts, strict=False) for at in task.audio_offsets]
-        decodes = [task for task in tasks if task.is_decode]
         codes = [task.codes for task in tasks if task.codes is not None]
-        if decodes:
-            codes.append(self._rows.latest([task.key for task in decodes], [(task.row or 0) - 1 for task in decodes]))
+        if len(fed):
+            codes.append(fed)
         settings, channels = self._settings, self._geometry.backbone.channels
         x = torch.empty(starts[-1], channels, dtype=settings.torch_dtype, device=self._device)
         if ids:

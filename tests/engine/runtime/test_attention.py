@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 torch = pytest.importorskip("torch")
-from engine.runtime.attention import Span, context_batch, single_rows  # noqa: E402
+from engine.runtime.attention import Span, TableMemory, context_batch, single_rows  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -22,7 +22,7 @@ def test_rows_are_laid_out_prefill_first_at_their_positions_and_slots() -> None:
 
 def test_page_tables_are_cut_to_what_is_read_and_filled_with_an_own_page() -> None:
     batch = context_batch([], [Span(9, 1, (3, 1, 2, 6)), Span(0, 1, (5, 4))], page_tokens=4, device=CPU)
-    assert batch.decode_tables.tolist() == [[3, 1, 2], [5, 5, 5]]
+    assert batch.decode_tables.tolist() == [[3, 1, 2], [5, 4, 5]]
     assert batch.prefill_tables.shape == (0, 0)
 
 
@@ -32,3 +32,18 @@ def test_single_rows_are_the_rows_of_the_spans() -> None:
         Span(3, 1, (1,)),
         Span(0, 1, (3,)),
     ]
+
+
+def test_remembered_tables_are_renewed_when_a_sequence_its_pages_or_the_width_changes() -> None:
+    memory = TableMemory()
+    a, b, grown = (3, 1, *range(20, 60)), (5,), (5, 4)
+
+    def tables(*spans: Span) -> list[list[int]]:
+        return memory.tables(spans, 4, CPU).tolist()
+
+    assert tables(Span(6, 1, a), Span(2, 1, b)) == [[3, 1], [5, 5]]
+    assert tables(Span(7, 1, a), Span(3, 1, b)) == [[3, 1], [5, 5]]
+    assert tables(Span(8, 1, a), Span(4, 1, grown)) == [[3, 1, 20], [5, 4, 5]]
+    assert tables(Span(4, 1, grown)) == [[5, 4]]
+    assert tables(Span(80, 1, a)) == [[3, 1, *range(20, 39)]]
+    assert memory.tables([], 4, CPU).shape == (0, 0)

@@ -43,15 +43,15 @@ def test_an_empty_window_changes_nothing() -> None:
 
 def test_the_same_row_again_and_again_is_a_runaway() -> None:
     watched = guard()
-    for _ in range(6):
-        watched.observe_codes(np.array([1, 2]))
+    for _ in range(5):
+        watched.observe_row(is_repeat=True)
     assert not watched.is_runaway
-    watched.observe_codes(np.array([1, 2]))
+    watched.observe_row(is_repeat=True)
     assert watched.is_runaway
 
 
-def test_rows_that_differ_in_one_code_do_not_repeat() -> None:
+def test_a_row_that_differs_ends_a_repetition() -> None:
     watched = guard()
     for row in range(100):
-        watched.observe_codes(np.array([1, row % 2]))
+        watched.observe_row(is_repeat=row % 5 > 0)
     assert not watched.is_runaway
