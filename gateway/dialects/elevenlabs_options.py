@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from engine.speech import Sampling
 from gateway.audio.containers import Container, check_container
 from gateway.audio.formats import resolve_format
 from gateway.dialects.base import ServerFacts
@@ -15,6 +16,8 @@ from gateway.events import UtteranceOptions
 DEFAULT_OUTPUT_FORMAT: Final = "mp3_44100_128"
 SPEED_RANGE: Final = (0.5, 2.0)
 """What any family can be asked for; the vendor's own range, 0.7 to 1.2, lies inside."""
+NEUTRAL_TEMPERATURE: Final = 0.8
+"""What a stability of 0.5 stands for: the usual temperature of the families that sample."""
 CONTAINERS: Final[dict[str, Container]] = {"mp3": "mp3", "opus": "ogg_opus", "wav": "wav"}
 RAW_FORMATS: Final = {"pcm": "pcm_s16le", "ulaw": "mulaw", "alaw": "alaw"}
 
@@ -56,9 +59,13 @@ def read_options(
     voice_settings: Fields,
     server: ServerFacts,
 ) -> UtteranceOptions:
-    """`speed` is ours; stability, similarity, style and boost have no counterpart and are accepted and ignored."""
+    """`speed` is ours, `stability` a temperature where the family samples; similarity, style and boost have no
+    counterpart and are ignored."""
     speed = voice_settings.number("speed")
     low, high = SPEED_RANGE
+    sampling = Sampling()
+    if "temperature" in server.model.parameters:
+        sampling = Sampling(temperature=_temperature(voice_settings.number("stability")))
     return UtteranceOptions(
         voice=voice,
         format=output.format,
@@ -66,4 +73,12 @@ def read_options(
         speed=None if speed is None else min(high, max(low, speed)),
         seed=seed if "seed" in server.model.parameters else None,
         language=language or None,
+        sampling=sampling,
     )
+
+
+def _temperature(stability: float | None) -> float | None:
+    """0.5, the vendor's default, leaves it to the family; a full step either way is 0.6 of temperature."""
+    if stability is None or stability == 0.5:
+        return None
+    return NEUTRAL_TEMPERATURE + 0.6 * (0.5 - min(1.0, max(0.0, stability)))

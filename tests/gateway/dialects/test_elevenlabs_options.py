@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.dialects.elevenlabs_options import OutputFormat, read_options, read_output_format
@@ -47,4 +49,16 @@ def test_settings_are_used_as_far_as_they_mean_something() -> None:
     settings = Fields({"speed": 0.1, "stability": 0.4, "style": 1, "use_speaker_boost": True})
     options = read_options(output, "bass", "de", 7, settings, facts())
     assert (options.voice, options.language, options.seed, options.speed) == ("bass", "de", 7, 0.5)
+    assert options.sampling.temperature is None  # this model does not sample
     assert read_options(output, None, "", None, Fields({}), facts()).language is None
+
+
+@pytest.mark.parametrize(("stability", "temperature"), [(None, None), (0.5, None), (1, 0.5), (0, 1.1), (7, 0.5)])
+def test_stability_is_a_temperature_where_the_family_samples(
+    stability: float | None, temperature: float | None
+) -> None:
+    server = facts()
+    model = replace(server.model, parameters=frozenset({"temperature"}))
+    settings = Fields({"stability": stability})
+    options = read_options(read_output_format("pcm_24000"), None, None, None, settings, replace(server, model=model))
+    assert options.sampling.temperature == (None if temperature is None else pytest.approx(temperature))
