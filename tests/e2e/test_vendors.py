@@ -233,6 +233,38 @@ async def audio_until(socket: ClientConnection, kind: str) -> bytes:
                 return heard
 
 
+async def test_a_connection_that_dropped_leaves_nothing_to_the_next_one() -> None:
+    async with running_gateway(WholeFramesModel(frames_per_char=4)) as gateway:
+        async with open_socket(gateway, PATHS[3]) as socket:
+            await socket.send(
+                json.dumps({"type": "Speak", "text": "A long story that nobody wants to hear. And more."})
+            )
+            await socket.send(json.dumps({"type": "Flush"}))
+            while not isinstance(await socket.recv(), bytes):
+                pass
+            socket.transport.abort()
+        async with open_socket(gateway, PATHS[3]) as socket:
+            for message in LAST["deepgram"]:
+                await socket.send(json.dumps(message))
+            assert len(await audio_until(socket, "deepgram")) == 3 * 4 * 960 * 2
+
+
+async def test_a_stream_that_the_server_closes_has_been_sent_whole() -> None:
+    """A minute of speech to a client that takes its time; only then the close."""
+    text = "This is a sentence of some length. " * 43
+    settings = {"speech": {"max_ahead_ms": 3_600_000}}
+    async with running_gateway(settings=settings) as gateway, open_socket(gateway, PATHS[0], max_queue=1) as socket:
+        for part in (" ", text, ""):
+            await socket.send(json.dumps({"text": part}))
+        heard = 0
+        async with asyncio.timeout(RECEIVE_S):
+            async for message in socket:
+                heard += len(json.loads(message).get("audio") or "") * 3 // 4
+                await asyncio.sleep(0.002)
+    assert socket.close_code == 1000
+    assert heard / 48000 > 60
+
+
 # ---- readers ---------------------------------------------------------------------------------------------------------
 
 

@@ -20,6 +20,7 @@ from gateway.dialects.base import Handshake
 from gateway.dialects.http_speech import STATUS, HttpSpeechDialect, ReadOrder
 from gateway.errors import ClientError, ErrorCode, HandshakeError
 from gateway.events import Audio, Done, Failed, TextFragment, UtteranceMetrics
+from tests.fakes.talk import SAMPLES_PER_WORD
 from tests.fakes.vendor_talk import VENDORS, VendorTalk, facts
 
 # ---- how each vendor's client says the same things ------------------------------------------------------------------
@@ -104,7 +105,7 @@ SCRIPTS: dict[str, Script] = {
     "deepgram flux": Script(_deepgram, _kind("SpeechMetadata", "SpeechInterrupted"), _is_binary, {}),
     "livekit": Script(_livekit, _kind("done"), _has("audio"), {}),
     "openai realtime": Script(_realtime, _kind("response.done"), _has("delta"), {}),
-    "jambonz": Script(_jambonz, lambda frame: False, _is_binary, {}, has_end=False),
+    "jambonz": Script(_jambonz, lambda frame: False, _is_binary, {"sampleRate": "24000"}, has_end=False),
 }
 
 
@@ -151,6 +152,21 @@ def test_a_second_turn_on_the_same_connection_sounds_like_the_first(entry: Diale
     talk.send(*script.turn("b", ["Hello there."]))
     assert sum(event.sample_count for event in talk.said if isinstance(event, Audio)) == 2 * first
     assert ends(talk) == (2 if script.has_end else 0)
+
+
+@pytest.mark.parametrize("entry", VENDORS, ids=lambda entry: entry.name)
+def test_a_pause_of_eight_seconds_in_a_turn_ends_nothing(entry: DialectEntry) -> None:
+    """An agent that looks something up: what it says afterwards is of the same turn."""
+    talk, script = start(entry), SCRIPTS[entry.name]
+    messages = script.turn("a", ["Let me look. ", "Found it."])
+    at = next((i for i, message in enumerate(messages) if "Found" in json.dumps(message)), 0)
+    talk.send(*messages[:at])
+    talk.wait(8.0)
+    assert ends(talk) == 0
+    talk.send(*messages[at:])
+    talk.wait(1.0)
+    assert sum(event.sample_count for event in talk.said if isinstance(event, Audio)) == 5 * SAMPLES_PER_WORD
+    assert ends(talk) == (1 if script.has_end else 0)
 
 
 @pytest.mark.parametrize("entry", VENDORS, ids=lambda entry: entry.name)

@@ -164,6 +164,18 @@ def test_a_second_close_while_the_tail_is_spoken_is_a_barge_in() -> None:
     assert talk.speak() == []
 
 
+def test_an_interruption_stops_its_own_context_alone() -> None:
+    talk = multi()
+    talk.is_engine_held = True
+    talk.send({"text": "One.", "context_id": "a"}, {"text": "Two.", "context_id": "b"})
+    talk.send({"context_id": "a", "close_context": True})
+    talk.is_engine_held = False
+    talk.send({"context_id": "b", "flush": True}, {"context_id": "b", "close_context": True})
+    assert characters(talk, "b") == "Two. "
+    assert characters(talk, "a") == ""
+    assert [frame["contextId"] for frame in talk.frames(isFinal=True)] == ["a", "b"]
+
+
 def test_late_messages_for_a_context_that_is_over_are_ignored() -> None:
     talk = multi()
     talk.send(*pipecat_turn("a", "Hello."))
