@@ -2,19 +2,22 @@
 
 Earliest deadline first everywhere. A stream's deadline is the moment its listener runs dry; a stream with nothing to
 play is due a moment after its text came. Who is far enough ahead of its reader is not served at all.
+
+A family that takes several plans at once (ModelSpec.max_plans) gets one segment to prefill in each, and in one of them
+windows: nobody's sound waits for another's net. One place for a prefill is kept for those whose listeners wait.
 """
 
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 from itertools import islice
 from math import ceil
 
-from engine.core.context import Context
+from engine.core.costs import Costs
+from engine.core.flight import Fill, Launched
 from engine.core.roster import Roster
 from engine.core.sequence import Block, BlockStatus, Sequence, SequenceStatus
-from engine.core.step import DecodeItem, Opening, Piece, PrefillItem, StepPlan, VocodeItem
+from engine.core.step import DecodeItem, Forget, Opening, Piece, PrefillItem, StepPlan, VocodeItem
 
 CONTEXT_TEXTS = 2
 """Payloads given on either side of a block to families that keep no context of their own."""
@@ -23,69 +26,90 @@ ReadyWindow = tuple[float, int, Sequence, Block, int]
 """(deadline, sequence id, sequence, block, end frame) of a vocoder window that could be made now."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fill:
-    """One PrefillItem, and what it is for."""
-
-    sequence: Sequence
-    block: Block
-    context: Context | None
-    position: int
-    """Positions of the context once the plan has run."""
-    is_complete: bool
-    """The block's context is whole: its next row (or its frames) can come."""
-
-
-@dataclass(frozen=True, slots=True)
-class Launched:
-    """A plan, and whom its items are for."""
-
-    plan: StepPlan
-    fills: list[Fill]
-    voicing: dict[tuple[int, int], tuple[Block, VocodeItem]]
-
-
 class Planner:
     """Makes one plan after another; `wake_at_s` after each: when time alone will make something runnable that it left
     out."""
 
-    def __init__(self, roster: Roster) -> None:
+    def __init__(self, roster: Roster, costs: Costs) -> None:
         self.spec = roster.spec
         self.wake_at_s: float | None = None
         self._roster = roster
+        self._costs = costs
         self._pacing = roster.pacing
         self._max_unread_samples = max(1, ceil(roster.pacing.max_unread_s * self.spec.sample_rate_hz))
         self._max_unvoiced_frames = self.spec.max_window_frames + self.spec.right_context_frames
         self._openings: list[Opening] = []
+        self._held: set[int] = set()
+        """Sequences that have to forget something first, and cannot yet."""
         self._tick = 0
 
     def plan(self, now_s: float) -> Launched | None:
-        """What the model should do next; None where there is nothing until a call changes that or `wake_at_s` comes."""
+        """What the model should do next; None where there is nothing until a call, or a plan that lands, changes that
+        or `wake_at_s` comes."""
         self.wake_at_s = None
+        return self._plan_whole(now_s) if self.spec.max_plans == 1 else self._plan_part(now_s)
+
+    def _plan_whole(self, now_s: float) -> Launched | None:
+        """Everything in one plan: the only one that is out."""
         windows = self._ready_windows(now_s)
-        fills, prefill = self._plan_prefill(now_s, windows)
+        fills, prefill = self._plan_prefill(now_s, windows, self.spec.max_prefill_tokens)
         decode = self._plan_decode(now_s)
-        urgent_lead_s = self._pacing.urgent_lead_s
-        is_urgent = bool(windows) and windows[0][0] < now_s + urgent_lead_s
-        is_urgent = is_urgent or any(fill.sequence.clock.lead_s(now_s) < urgent_lead_s for fill in fills)
+        is_urgent = self._is_urgent(windows, now_s)
+        is_urgent = is_urgent or any(fill.sequence.clock.lead_s(now_s) < self._pacing.urgent_lead_s for fill in fills)
         voicing = self._plan_vocode(now_s, windows, is_urgent)
-        if not (prefill or decode or voicing or self._roster.forgets):
+        forgets = list(self._roster.forgets)
+        if not (prefill or decode or voicing or forgets):
             return None
+        return self._launch(now_s, fills, prefill, decode, voicing, forgets, is_pressing=is_urgent)
+
+    def _plan_part(self, now_s: float) -> Launched | None:
+        """One segment's prefill, or windows, beside the plans that are out."""
+        flight = self._roster.flight
+        if flight.count == flight.most:
+            return None
+        self._held = {forget.sequence for forget in self._roster.forgets if flight.concerns(forget.sequence)}
+        windows = self._ready_windows(now_s)
+        if flight.fill_count < flight.most - 1:
+            fills, prefill = self._plan_prefill(now_s, windows, 1)
+            if fills:
+                sequence = fills[0].sequence
+                forgets = [one for one in self._free_forgets() if one.block is None or one.sequence == sequence.id]
+                is_pressing = sequence.clock.lead_s(now_s) < self._pacing.urgent_lead_s
+                return self._launch(now_s, fills, prefill, [], {}, forgets, is_pressing=is_pressing)
+        forgets = self._free_forgets()
+        voicing: dict[tuple[int, int], tuple[Block, VocodeItem]] = {}
+        is_urgent = self._is_urgent(windows, now_s)
+        if not flight.has_windows:
+            voicing = self._plan_vocode(now_s, windows, is_urgent or flight.is_pressing)
+        if not (voicing or forgets):
+            return None
+        return self._launch(now_s, [], [], [], voicing, forgets, is_pressing=bool(voicing) and is_urgent)
+
+    def _free_forgets(self) -> list[Forget]:
+        return [forget for forget in self._roster.forgets if not self._roster.flight.concerns(forget.sequence)]
+
+    def _launch(
+        self,
+        now_s: float,
+        fills: list[Fill],
+        prefill: list[PrefillItem],
+        decode: list[DecodeItem],
+        voicing: dict[tuple[int, int], tuple[Block, VocodeItem]],
+        forgets: list[Forget],
+        *,
+        is_pressing: bool,
+    ) -> Launched:
         self._tick += 1
-        plan = StepPlan(
-            self._tick,
-            tuple(self._openings),
-            tuple(self._roster.forgets),
-            tuple(prefill),
-            tuple(decode),
-            tuple(item for _, item in voicing.values()),
-        )
+        vocode = tuple(item for _, item in voicing.values())
+        plan = StepPlan(self._tick, tuple(self._openings), tuple(forgets), tuple(prefill), tuple(decode), vocode)
         self._openings.clear()
-        self._roster.forgets.clear()
-        self._roster.dismissed.clear()
-        self._roster.residency.pool.launch(plan.tick)
-        self._roster.counters.ticks += 1
-        return Launched(plan, fills, voicing)
+        cost_s = sum(fill.block.prepared.cost_s for fill in fills)
+        launched = Launched(plan, fills, voicing, now_s, cost_s, is_pressing)
+        self._roster.launch(launched)
+        return launched
+
+    def _is_urgent(self, windows: list[ReadyWindow], now_s: float) -> bool:
+        return bool(windows) and windows[0][0] < now_s + self._pacing.urgent_lead_s
 
     def _ready_windows(self, now_s: float) -> list[ReadyWindow]:
         """Every vocoder window that could be made now, the most pressing first."""
@@ -94,7 +118,7 @@ class Planner:
         for sequence in self._roster.voicing.values():
             block = sequence.voicing[0]
             is_whole = block.status is BlockStatus.GENERATED
-            end = block.frames if is_whole else block.frames - spec.right_context_frames
+            end = block.frames if is_whole else block.frames - self._right_context(block)
             if not is_whole and end < block.window_end:
                 if now_s < block.window_due_s or end - block.voiced_frames < spec.first_window_frames:
                     continue
@@ -105,7 +129,7 @@ class Planner:
             ):
                 end = block.window_end
             room = self._max_unread_samples - sequence.unread_samples
-            if room <= 0 or end <= block.voiced_frames:
+            if room <= 0 or end <= block.voiced_frames or not self._may_voice(sequence):
                 continue
             end = min(end, block.voiced_frames + -(-room // spec.samples_per_frame))
             if self._is_held(sequence, now_s):
@@ -115,23 +139,35 @@ class Planner:
         ready.sort()
         return ready
 
+    def _right_context(self, block: Block) -> int:
+        """Frames beyond a block's next window that are decoded with it."""
+        first = self.spec.first_right_context_frames
+        is_first = not block.voiced_frames and not block.utterance.delivered_samples
+        return first if first is not None and is_first else self.spec.right_context_frames
+
     def _plan_vocode(
         self, now_s: float, windows: list[ReadyWindow], is_urgent: bool
     ) -> dict[tuple[int, int], tuple[Block, VocodeItem]]:
-        """The most pressing windows; where somebody waits for this tick's end, not those of streams well ahead."""
+        """The most pressing windows; where somebody waits for this plan's end, not those of streams well ahead, and no
+        more than can be made in a short time."""
         planned: dict[tuple[int, int], tuple[Block, VocodeItem]] = {}
         spec = self.spec
+        frames_left = self._costs.frames_in(self._pacing.short_tick_s) if is_urgent else None
         for deadline_s, sequence_id, _, block, end in windows[: spec.max_windows_per_tick]:
             if is_urgent and deadline_s > now_s + self._pacing.ample_lead_s:
                 break
             start = block.voiced_frames
+            if frames_left is not None:
+                if planned and end - start > frames_left:
+                    break
+                frames_left -= end - start
             item = VocodeItem(
                 sequence_id,
                 block.number,
                 start,
                 end,
                 min(start, spec.left_context_frames),
-                min(block.frames - end, spec.right_context_frames),
+                min(block.frames - end, self._right_context(block)),
                 block.status is BlockStatus.GENERATED and end == block.frames,
             )
             planned[(sequence_id, block.number)] = (block, item)
@@ -151,8 +187,9 @@ class Planner:
             context.append(block.audio_key, 1)
         return items
 
-    def _plan_prefill(self, now_s: float, windows: list[ReadyWindow]) -> tuple[list[Fill], list[PrefillItem]]:
-        budget = self.spec.max_prefill_tokens
+    def _plan_prefill(
+        self, now_s: float, windows: list[ReadyWindow], budget: int
+    ) -> tuple[list[Fill], list[PrefillItem]]:
         fills: list[Fill] = []
         items: list[PrefillItem] = []
         cost_s = 0.0
@@ -164,12 +201,14 @@ class Planner:
         for deadline_s, _, sequence in candidates:
             if budget <= 0:
                 break
+            if not self._may_fill(sequence):
+                continue
             if sequence.status is not SequenceStatus.FILLING:
                 if not can_start or not self._may_start(sequence, now_s):
                     continue
                 block = sequence.current or sequence.next_block()
                 assert block is not None
-                block_cost_s = block.prepared.cost_s
+                block_cost_s = self._costs.expected_s(block.prepared.cost_s)
                 ends_at_s = now_s + cost_s + block_cost_s
                 if block_cost_s and not self._is_slack(sequence, deadline_s, now_s, ends_at_s, windows):
                     continue
@@ -204,15 +243,28 @@ class Planner:
             and (self._pacing.max_lead_s is None or not self._is_held(sequence, now_s))
         )
 
+    def _may_fill(self, sequence: Sequence) -> bool:
+        return self._roster.flight.may_fill(sequence.id) and sequence.id not in self._held
+
+    def _may_voice(self, sequence: Sequence) -> bool:
+        return self._roster.flight.may_voice(sequence.id) and sequence.id not in self._held
+
     def _is_slack(
         self, sequence: Sequence, deadline_s: float, now_s: float, ends_at_s: float, windows: list[ReadyWindow]
     ) -> bool:
-        """May work of this sequence that cannot be interrupted run until `ends_at_s`? Not while a stream with nothing
-        to play, or this one with little, could be given a window first; nor where another that could be served now
-        would run dry in it, unless the work is due even sooner."""
+        """May work of this sequence that cannot be interrupted run until `ends_at_s`? Not while it has little to play
+        and could be given a window first. Where other plans go on beside it, the last place but one is for work that is
+        pressing; where none do, it waits for windows of any stream with nothing to play, and for those of streams that
+        would run dry in it, unless it is due even sooner."""
+        flight = self._roster.flight
+        has_window = flight.is_voicing(sequence.id) or any(window[2] is sequence for window in windows)
+        if has_window and sequence.clock.lead_s(now_s) < self._pacing.ample_lead_s:
+            return False
+        if flight.most > 1:
+            is_pressing = deadline_s - (ends_at_s - now_s) < now_s + self._pacing.urgent_lead_s
+            return is_pressing or flight.fill_count < max(1, flight.most - 2)
         for window_deadline_s, _, other, _, _ in windows:
-            lead_s = other.clock.lead_s(now_s)
-            if lead_s <= 0.0 or (other is sequence and lead_s < self._pacing.ample_lead_s):
+            if other.clock.lead_s(now_s) <= 0.0:
                 return False
             if other is not sequence and window_deadline_s < min(ends_at_s, deadline_s):
                 return False

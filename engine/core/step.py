@@ -42,6 +42,13 @@ class ModelSpec:
     """Blocks (text + audio) kept in the context before the current one; 0 = stateless."""
     history_s: float
     """At most so many seconds of audio in those blocks."""
+    first_right_context_frames: int | None = None
+    """Right context of an utterance's first window, where the family offers one that comes earlier and is only nearly
+    final (it hides the join with the next); None = right_context_frames."""
+    max_plans: int = 1
+    """Plans that `execute` may be given at once, on threads of their own. More than 1 only where codebooks == 0: each
+    of them then has one segment's prefill, or windows (in one plan at a time). Of a sequence, a prefill and a window
+    of an earlier block may be under way together, but nothing else of it while it is told to forget."""
 
     @property
     def frame_s(self) -> float:

@@ -431,7 +431,10 @@ class DelayedRowsModel(FakeModel):
         assert item.left_context_frames == min(item.start_frame, self._spec.left_context_frames)
         if self.faults.get(block.text.text) in ("runaway", "never_ends"):
             return
-        assert right == block.frames or item.right_context_frames == self._spec.right_context_frames
+        wanted = {self._spec.right_context_frames}
+        if item.start_frame == 0 and self._spec.first_right_context_frames is not None:
+            wanted.add(self._spec.first_right_context_frames)
+        assert right == block.frames or item.right_context_frames in wanted
         assert item.is_block_end == (item.end_frame == block.frames)
 
 

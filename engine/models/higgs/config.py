@@ -168,10 +168,10 @@ class HiggsSettings:
     history_s: float = 30.0
     first_window_frames: int = 5
     max_window_frames: int = 50
-    right_context_frames: int | None = None
-    """Frames decoded beyond a window to make its last samples final; None = all that the codec reaches, so that windows
-    joined equal the block's one decode. Fewer means earlier audio whose joins are cross-faded: see
-    benchmarks/higgs_context.py for the error."""
+    first_right_context_frames: int | None = None
+    """Frames decoded beyond an utterance's first window; None = all that the codec reaches, as for every other window,
+    so that the windows joined equal the block's one decode. Fewer: the first audio comes so many rows earlier, the end
+    of its first window is only nearly right (benchmarks/higgs_context.py: by how much) and is faded into the next."""
     max_windows_per_tick: int = 16
     join_fade_ms: float = 5.0
     """Fade at the two edges of every block."""
@@ -225,12 +225,13 @@ def model_spec(geometry: HiggsGeometry, settings: HiggsSettings) -> ModelSpec:
         page_tokens=settings.page_tokens,
         page_count=kv_tokens // settings.page_tokens,
         left_context_frames=reach,
-        right_context_frames=reach if settings.right_context_frames is None else settings.right_context_frames,
+        right_context_frames=reach,
         first_window_frames=settings.first_window_frames,
         max_window_frames=settings.max_window_frames,
         max_windows_per_tick=settings.max_windows_per_tick,
         history_blocks=settings.history_blocks,
         history_s=settings.history_s,
+        first_right_context_frames=settings.first_right_context_frames,
     )
 
 

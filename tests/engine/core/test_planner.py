@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from engine.config import EngineSettings
 from engine.speech import SpeechRequest
 from tests.fakes.fake_driver import SyncDriver
 from tests.fakes.fake_model import (
+    DELAYED_ROWS_SPEC,
     SAMPLES_PER_FRAME,
     WHOLE_FRAMES_SPEC,
     DelayedRowsModel,
@@ -41,6 +44,25 @@ def test_windows_grow_from_the_first_to_the_largest_as_the_lead_allows() -> None
     assert sizes[0] == 4
     assert sizes[:-1] == sorted(sizes[:-1])
     assert max(sizes) > 16
+
+
+def test_a_first_window_may_do_with_less_right_context_and_only_that_one() -> None:
+    rights: dict[int | None, list[int]] = {}
+    ticks: dict[int | None, int] = {}
+    for first in (None, 2):
+        driver = SyncDriver(DelayedRowsModel(replace(DELAYED_ROWS_SPEC, first_right_context_frames=first)))
+        utterance = driver.open(REQUEST)
+        for start in (0, len(LONG)):
+            driver.feed(utterance, whole_segment(LONG, start))
+        driver.finish(utterance)
+        rights[first], ticks[first] = [], 0
+        while (plan := driver.plan()) is not None:
+            rights[first] += [item.right_context_frames for item in plan.vocode if not item.is_block_end]
+            ticks[first] += not driver.chunks[utterance]
+            driver.commit(plan, driver.model.execute(plan))
+    assert rights[None][:2] == [10, 10]
+    assert rights[2][:2] == [2, 10]
+    assert ticks[None] - ticks[2] == 8
 
 
 def test_a_short_rest_of_a_block_joins_its_last_window() -> None:
