@@ -4,8 +4,8 @@
 
 Codec: no socket, no session, one thread. Wire: a gateway in a process of its own with the embedded voice; in each round
 every dialect speaks one short sentence on its open connection, in random order, so that all see the same machine. The
-clock starts when the last message of the sentence is handed to the socket and stops at the first audio message, or at
-the turn's end marker.
+clock starts when the last message of the sentence is handed to the socket and stops at the first audio message; the
+turn's end marker is timed from the last audio message.
 """
 
 from __future__ import annotations
@@ -153,21 +153,24 @@ class Ear:
     wire: Wire
     socket: ClientConnection
     first_s: list[float] = field(default_factory=list)
-    end_s: list[float] = field(default_factory=list)
+    tail_s: list[float] = field(default_factory=list)
+    """From the last audio message to the end marker."""
 
     async def speak(self, n: str) -> None:
         for message in self.wire.turn(n):
             await self.socket.send(json.dumps(message))
-        start, first = time.perf_counter(), None
+        start, first, last = time.perf_counter(), None, 0.0
         while True:
             data = await self.socket.recv()
             now = time.perf_counter()
             message = data if isinstance(data, bytes) else json.loads(data)
-            if first is None and self.wire.is_audio(message):
-                first = now
-                self.first_s.append(now - start)
+            if self.wire.is_audio(message):
+                last = now
+                if first is None:
+                    first = now
+                    self.first_s.append(now - start)
             if isinstance(message, dict) and self.wire.is_end(message):
-                self.end_s.append(now - start)
+                self.tail_s.append(now - last)
                 return
             if first is not None and not isinstance(message, dict) and self.wire.path == "/jambonz/tts":
                 await self._drain()
@@ -198,7 +201,7 @@ async def over_the_wire(address: str, rounds: int) -> dict[str, Ear]:
             await ears[name].speak(f"t{n}")
             if n == 0:
                 ears[name].first_s.clear()
-                ears[name].end_s.clear()
+                ears[name].tail_s.clear()
     for ear in ears.values():
         await ear.socket.close()
     return ears
@@ -219,19 +222,30 @@ def main() -> None:
         median_ms = statistics.median(ear.first_s) * 1000
         codecs = [f"{rates[name][work]['median']:,.0f}" if work in rates[name] else "–" for work in
                   ("receive text", "send audio (100 ms)", "send words (4)")]  # fmt: skip
-        rows.append((name, f"{median_ms:.1f}", f"{median_ms - native_ms:+.1f}", *codecs))
+        tail = percentiles_ms(ear.tail_s)
+        tail_ms = "–" if tail is None else f"{tail['p95']:.1f}"
+        rows.append((name, f"{median_ms:.1f}", f"{median_ms - native_ms:+.1f}", tail_ms, *codecs))
     text = table(
-        ["dialect", "first audio ms, median", "over native", "receive text /s", "send audio /s", "send words /s"], rows
+        [
+            "dialect",
+            "first audio ms, median",
+            "over native",
+            "last audio to end ms, p95",
+            "receive text /s",
+            "send audio /s",
+            "send words /s",
+        ],
+        rows,
     )
     text += (
         f"\n\n{arguments.rounds} turns each of {TEXT!r}, one at a time, in random order; audio unpaced. "
-        f"Codec: median of {ROUNDS} rounds, one thread, native with binary audio; ElevenLabs' words are counted with the "
-        "audio message they travel in."
+        f"Codec: median of {ROUNDS} rounds, one thread, native with binary audio; ElevenLabs' words count with "
+        "the audio message they travel in."
     )
     report = {
         "codec_per_s": rates,
         "first_audio": {name: percentiles_ms(ear.first_s) for name, ear in ears.items()},
-        "end": {name: percentiles_ms(ear.end_s) for name, ear in ears.items() if ear.end_s},
+        "last_audio_to_end": {name: percentiles_ms(ear.tail_s) for name, ear in ears.items() if ear.tail_s},
     }
     save("vendor_dialects", "The vendors' dialects beside native", where, report, text)
 

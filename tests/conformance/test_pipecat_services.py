@@ -12,6 +12,7 @@ import pytest
 from tests.conformance.conftest import KEY, Host
 
 pytest.importorskip("pipecat", reason="vendors' clients are not installed: make test-clients")
+import aiohttp
 from pipecat.frames.frames import (
     ErrorFrame,
     Frame,
@@ -24,10 +25,10 @@ from pipecat.frames.frames import (
     TTSTextFrame,
 )
 from pipecat.pipeline.worker import PipelineParams
-from pipecat.services.cartesia.tts import CartesiaTTSService
+from pipecat.services.cartesia.tts import CartesiaHttpTTSService, CartesiaTTSService
 from pipecat.services.deepgram.flux.tts import DeepgramFluxTTSService
-from pipecat.services.deepgram.tts import DeepgramTTSService
-from pipecat.services.elevenlabs.tts import ElevenLabsTTSService
+from pipecat.services.deepgram.tts import DeepgramHttpTTSService, DeepgramTTSService
+from pipecat.services.elevenlabs.tts import ElevenLabsHttpTTSService, ElevenLabsTTSService
 from pipecat.services.openai.tts import OpenAITTSService
 from pipecat.services.tts_service import TextAggregationMode, TTSService
 from pipecat.tests.utils import SleepFrame, run_test
@@ -195,3 +196,38 @@ async def test_a_connection_idle_for_a_minute_speaks_on(name: str, host: Host) -
 
 
 _idle: dict[str, Heard] = {}
+
+
+def _over_http(name: str, host: Host, session: aiohttp.ClientSession) -> TTSService:
+    if name == "ElevenLabs":
+        settings = ElevenLabsHttpTTSService.Settings(voice="alto")
+        return ElevenLabsHttpTTSService(
+            api_key=KEY, aiohttp_session=session, base_url=host.http, sample_rate=RATE_HZ, settings=settings
+        )
+    if name == "Cartesia":
+        return CartesiaHttpTTSService(
+            api_key=KEY,
+            aiohttp_session=session,
+            base_url=host.http,
+            sample_rate=RATE_HZ,
+            settings=CartesiaHttpTTSService.Settings(voice="alto"),
+        )
+    return DeepgramHttpTTSService(
+        api_key=KEY,
+        aiohttp_session=session,
+        base_url=host.http,
+        sample_rate=RATE_HZ,
+        settings=DeepgramHttpTTSService.Settings(voice="alto"),
+    )
+
+
+@clients("HTTP", "ElevenLabs", "Cartesia", "Deepgram")
+async def test_its_services_over_http_speak_too(name: str, host: Host) -> None:
+    params: Any = PipelineParams(audio_out_sample_rate=RATE_HZ)
+    async with aiohttp.ClientSession() as session:
+        service = _over_http(name, host, session)
+        down, up = await run_test(service, frames_to_send=turn(TOKENS), pipeline_params=params)
+    spoken = Heard(down, [frame for frame in up if isinstance(frame, ErrorFrame)])
+    assert 1.0 < spoken.audio_s < 3.0
+    assert " ".join(spoken.words) == " ".join(WORDS)
+    assert not spoken.errors
