@@ -16,7 +16,9 @@ class EngineSettings:
     urgent_lead_s: float = 0.2
     """While a stream has less audio than this ahead of its listener …"""
     ample_lead_s: float = 1.0
-    """… streams with more than this get no vocoder windows."""
+    """… streams with more than this get no vocoder windows …"""
+    short_tick_s: float = 0.01
+    """… and the others no more of them at once than can be made in so long."""
     max_lead_s: float | None = None
     """A stream further ahead of real time than this waits; None = as far as its reader takes it."""
     max_failed_ticks: int = 3
@@ -29,5 +31,6 @@ class EngineSettings:
             first_audio_target_s=self.first_audio_target_s,
             urgent_lead_s=self.urgent_lead_s,
             ample_lead_s=self.ample_lead_s,
+            short_tick_s=self.short_tick_s,
             max_lead_s=self.max_lead_s,
         )

@@ -19,6 +19,8 @@ class Pacing:
     """A stream with less audio than this ahead of its listener is urgent …"""
     ample_lead_s: float
     """… and while one is, streams with more than this ahead of theirs get no vocoder windows."""
+    short_tick_s: float
+    """… nor the others more of them than can be made in so long."""
     max_lead_s: float | None
     """A stream further ahead of its (assumed) listener than this waits; None = as far as its reader takes it."""
 

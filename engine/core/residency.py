@@ -8,7 +8,7 @@ prefilling what they held.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from engine.core.context import Context
 from engine.core.pages import PagePool, PromptStore
@@ -55,17 +55,19 @@ class Residency:
         """Could a context of so many positions be had if there were no other?"""
         return not self._spec.page_tokens or self._pages(max(positions, prompt.tokens)) <= self.pool.page_count
 
-    def take_place(self, sequence: Sequence) -> bool:
-        """A place in the model; False where there is none just now."""
-        if not sequence.is_resident and self.resident_count < self._spec.max_sequences:
+    def take_place(self, sequence: Sequence, leaving: int = 0) -> bool:
+        """A place in the model; False where there is none just now. `leaving`: places given up, which the family does
+        not know yet."""
+        if not sequence.is_resident and self.resident_count + leaving < self._spec.max_sequences:
             sequence.is_resident = True
             self.resident_count += 1
         return sequence.is_resident
 
-    def idle_longest(self) -> Sequence | None:
-        """The sequence to be forgotten when a place is wanted."""
+    def idle_longest(self, is_busy: Callable[[int], bool]) -> Sequence | None:
+        """The sequence to be forgotten when a place is wanted; none of those that a plan is about."""
         for other in self._resting.values():
-            if other.is_resident and not other.voicing and other.status is SequenceStatus.IDLE:
+            is_idle = not other.voicing and other.status is SequenceStatus.IDLE
+            if other.is_resident and is_idle and not is_busy(other.id):
                 return other
         return None
 

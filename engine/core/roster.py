@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.core.deadlines import Pacing, window_frames
+from engine.core.flight import Flight, Launched
 from engine.core.residency import Residency
 from engine.core.sequence import Block, BlockStatus, Sequence, SequenceStatus, Utterance, half_window
 from engine.core.step import Forget, ModelSpec, PreparedText
@@ -51,6 +52,7 @@ class Roster:
         self.pacing = pacing
         self.counters = Counters()
         self.residency = Residency(spec)
+        self.flight = Flight(spec.max_plans)
         self.sequences: dict[int, Sequence] = {}
         self.utterances: dict[int, Utterance] = {}
         """Those that can still be read or cancelled."""
@@ -60,9 +62,9 @@ class Roster:
         self.voicing: dict[int, Sequence] = {}
         self.shadowing: dict[int, Sequence] = {}
         self.forgets: list[Forget] = []
-        """What the next plan makes the family forget …"""
+        """What a coming plan makes the family forget …"""
         self.dismissed: set[int] = set()
-        """… with these sequences whole: they may open again only in the plan after."""
+        """… with these sequences whole: they may open again only in a plan after that."""
 
     # ---- sequences -----------------------------------------------------------------------------------------------
 
@@ -137,13 +139,27 @@ class Roster:
         sequence.window_from = None
 
     def take_place(self, sequence: Sequence) -> bool:
-        if not self.residency.take_place(sequence):
-            idle = self.residency.idle_longest()
+        leaving = len(self.flight.dismissing) + sum(self.flight.concerns(one) for one in self.dismissed)
+        if not self.residency.take_place(sequence, leaving):
+            idle = self.residency.idle_longest(self.flight.concerns)
             if idle is None:
                 return False
             self.forget_sequence(idle)
-            return self.residency.take_place(sequence)
+            return self.residency.take_place(sequence, leaving)
         return True
+
+    def launch(self, launched: Launched) -> None:
+        """A plan goes out; it carries what it makes the family forget."""
+        plan = launched.plan
+        self.flight.launch(launched)
+        if len(plan.forgets) == len(self.forgets):
+            self.forgets.clear()
+        else:
+            carried = {id(forget) for forget in plan.forgets}
+            self.forgets = [forget for forget in self.forgets if id(forget) not in carried]
+        self.dismissed = {forget.sequence for forget in self.forgets if forget.block is None}
+        self.residency.pool.launch(plan.tick)
+        self.counters.ticks += 1
 
     def forget_again(self, forget: Forget) -> None:
         """The plan that carried it failed as a whole: nobody knows whether it was done."""

@@ -1,7 +1,7 @@
 """Decides everything the model does in a tick: plan(now_s) → StepPlan, commit(plan, result, now_s) → what to deliver.
 
-One plan is out at a time; the other methods may be called while it is. What they change is seen by the next plan, and
-what the plan answers about blocks that have gone in the meantime is dropped in `commit`.
+At most ModelSpec.max_plans plans are out at a time; the other methods may be called while they are. What they change is
+seen by the next plan, and what a plan answers about blocks that have gone in the meantime is dropped in `commit`.
 
 A block's result never depends on other sequences: they decide when it is planned, never what it is given.
 """
@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from engine.core.costs import Costs
 from engine.core.deadlines import Pacing
+from engine.core.flight import Fill, Launched
 from engine.core.heard import cut_at_heard
-from engine.core.planner import Fill, Launched, Planner
+from engine.core.planner import Planner
 from engine.core.roster import Counters, Heard, Roster
 from engine.core.sequence import Block, BlockStatus, Sequence, SequenceStatus, Utterance
 from engine.core.step import (
@@ -62,10 +64,10 @@ class Scheduler:
     def __init__(self, spec: ModelSpec, pacing: Pacing, prepare: Prepare, empty_pcm: Pcm) -> None:
         self.spec = spec
         self._roster = Roster(spec, pacing)
-        self._planner = Planner(self._roster)
+        self._costs = Costs()
+        self._planner = Planner(self._roster, self._costs)
         self._prepare = prepare
         self._empty_pcm = empty_pcm
-        self._launched: Launched | None = None
         self._next_id = 0
 
     # ---- what callers ask for ------------------------------------------------------------------------------------
@@ -202,11 +204,11 @@ class Scheduler:
     # ---- plan ----------------------------------------------------------------------------------------------------
 
     def plan(self, now_s: float) -> StepPlan | None:
-        """What the model should do next; None where there is nothing until a call changes that or `wake_at_s` comes."""
-        if self._launched is not None:
-            raise AssertionError(f"plan {self._launched.plan.tick} has not been committed")
-        self._launched = self._planner.plan(now_s)
-        return self._launched.plan if self._launched is not None else None
+        """What the model should do next; None where there is nothing until a call, or the commit of another plan,
+        changes that or `wake_at_s` comes. Not while `max_plans` are out."""
+        self._roster.flight.check_room()
+        launched = self._planner.plan(now_s)
+        return None if launched is None else launched.plan
 
     @property
     def wake_at_s(self) -> float | None:
@@ -217,7 +219,8 @@ class Scheduler:
 
     def commit(self, plan: StepPlan, result: StepResult, now_s: float) -> list[Delivery]:
         """Take the model's answer to the plan; answers what each utterance's reader gets, in order."""
-        launched = self._take_launched(plan)
+        launched = self._roster.flight.land(plan)
+        self._note_cost(launched, now_s)
         out: list[Delivery] = []
         for failure in result.failures:
             self._fail_block(failure.sequence, failure.block, failure.message, now_s, out)
@@ -235,7 +238,7 @@ class Scheduler:
 
     def abort(self, plan: StepPlan, message: str, now_s: float) -> list[Delivery]:
         """The plan failed as a whole: its sequences start afresh, their utterances fail."""
-        launched = self._take_launched(plan)
+        launched = self._roster.flight.land(plan)
         out: list[Delivery] = []
         touched = {fill.sequence.id for fill in launched.fills}
         touched.update(item.sequence for item in plan.decode)
@@ -399,8 +402,6 @@ class Scheduler:
             self._roster.aim_window(sequence, sequence.voicing[0], now_s)
         self._flush_silent(sequence, now_s, out)
 
-    # ---- the ways of a sequence ----------------------------------------------------------------------------------
-
     # ---- the ways of a block -------------------------------------------------------------------------------------
 
     def _heard_part(self, block: Block, heard_samples: int, heard_chars: int) -> Heard | None:
@@ -477,12 +478,14 @@ class Scheduler:
             if sequence_id not in failed:
                 self._fail_block(sequence_id, number, "the model gave no answer for this segment", now_s, out)
 
-    def _take_launched(self, plan: StepPlan) -> Launched:
-        launched = self._launched
-        if launched is None or launched.plan is not plan:
-            raise AssertionError(f"plan {plan.tick} is not out")
-        self._launched = None
-        return launched
+    def _note_cost(self, launched: Launched, now_s: float) -> None:
+        """Learn from how long the plan took."""
+        plan, took_s = launched.plan, now_s - launched.planned_at_s
+        frames = sum(item.end_frame - item.start_frame for item in plan.vocode)
+        if launched.cost_s:
+            self._costs.note_prefill(launched.cost_s, frames, took_s)
+        elif frames and not (plan.prefill or plan.decode):
+            self._costs.note_windows(frames, took_s)
 
     def _new_id(self) -> int:
         self._next_id += 1
