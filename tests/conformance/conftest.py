@@ -29,6 +29,7 @@ CAPABILITIES = (
     "second turn",
     "empty turn ends",
     "interruption",
+    "agent",
     "spoken-so-far",
     "60 s idle",
     "bad key refused",
