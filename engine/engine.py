@@ -1,7 +1,8 @@
-"""The local Engine: one loop that plans, hops to the model thread, commits and hands chunks to the streams.
+"""The local Engine: one loop that plans, hops to a model thread, commits and hands chunks to the streams.
 
-Tasks: `engine-loop` (one). Threads: `engine-model` (one; `warm_up`, `execute` and `close` run there). The loop waits on
-an event that every feed, finish, cancel and read sets; it never polls.
+Tasks: `engine-loop` (one). Threads: `engine-model` (as many as the family takes plans at once, mostly one; `warm_up`,
+`execute` and `close` run there). The loop waits on an event that every feed, finish, cancel and read sets, and every
+plan that has been carried out; it never polls.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,7 +48,7 @@ class EngineStats:
     rollbacks: int
     parked: int
     execute_s: float
-    """Time spent in the model, as seen from the loop."""
+    """Time spent in the model, as seen from the loop; of plans that ran side by side, the sum."""
     plan_s: float
     """Time spent in plan and commit."""
     open_streams: int
@@ -56,6 +56,15 @@ class EngineStats:
     sequences: int
     free_pages: int
     total_pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A plan in the model's hands."""
+
+    plan: StepPlan
+    began_s: float
+    """Of time.perf_counter."""
 
 
 class LocalStream:
@@ -164,7 +173,8 @@ class LocalEngine:
         self._settings = settings
         self._clock = clock
         self._scheduler = Scheduler(model.spec, settings.pacing, model.prepare, np.zeros(0, np.float32))
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine-model")
+        self._threads = ThreadPoolExecutor(model.spec.max_plans, thread_name_prefix="engine-model")
+        self._running: dict[asyncio.Future[StepResult], _Run] = {}
         self._news = asyncio.Event()
         self._loop_task: asyncio.Task[None] | None = None
         self._sessions: set[LocalSession] = set()
@@ -218,7 +228,7 @@ class LocalEngine:
         if self._loop_task is not None:
             return
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._thread, self._model.warm_up)
+        await loop.run_in_executor(self._threads, self._model.warm_up)
         self._loop_task = loop.create_task(self._run(), name="engine-loop")
 
     def open_session(self, session_id: str) -> LocalSession:
@@ -237,9 +247,11 @@ class LocalEngine:
         self._news.set()
         if self._loop_task is not None:
             await asyncio.wait({self._loop_task})
+        if self._running:
+            await asyncio.wait(self._running)
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._thread, self._model.close)
-        self._thread.shutdown(wait=True)
+        await loop.run_in_executor(self._threads, self._model.close)
+        self._threads.shutdown(wait=True)
 
     # ---- the loop ------------------------------------------------------------------------------------------------
 
@@ -247,8 +259,12 @@ class LocalEngine:
         try:
             while not self._is_closed:
                 self._news.clear()
-                if not await self._turn() and not self._is_closed:
-                    await self._wait_for_news()
+                self._land()
+                self._launch()
+                await self._wait_for_news()
+            if self._running:
+                await asyncio.wait(self._running)
+                self._land()
         except asyncio.CancelledError:
             self._die("its loop was cancelled")
             raise
@@ -263,29 +279,38 @@ class LocalEngine:
         for stream in list(self._streams.values()):
             stream._fail(f"the engine has died: {why}")
 
-    async def _turn(self) -> bool:
-        """One tick; False where there was nothing to do."""
+    def _launch(self) -> None:
+        """Send out whatever the model can do now."""
+        loop = asyncio.get_running_loop()
         began_s = time.perf_counter()
-        plan = self._scheduler.plan(self._clock())
-        planned_s = time.perf_counter()
-        self._plan_s += planned_s - began_s
-        if plan is None:
-            return False
-        result = await self._execute(plan)
-        executed_s = time.perf_counter()
-        self._execute_s += executed_s - planned_s
-        if isinstance(result, str):
-            deliveries = self._scheduler.abort(plan, result, self._clock())
-        else:
-            deliveries = self._scheduler.commit(plan, result, self._clock())
-        self._route(deliveries)
-        self._plan_s += time.perf_counter() - executed_s
-        return True
+        while len(self._running) < self._model.spec.max_plans:
+            plan = self._scheduler.plan(self._clock())
+            if plan is None:
+                break
+            future = loop.run_in_executor(self._threads, self._model.execute, plan)
+            self._running[future] = _Run(plan, time.perf_counter())
+            future.add_done_callback(lambda _: self._news.set())
+        self._plan_s += time.perf_counter() - began_s
 
-    async def _execute(self, plan: StepPlan) -> StepResult | str:
+    def _land(self) -> None:
+        """Take what the model has answered."""
+        for future in [future for future in self._running if future.done()]:
+            run = self._running.pop(future)
+            began_s = time.perf_counter()
+            self._execute_s += began_s - run.began_s
+            result = self._answer(run.plan, future)
+            now_s = self._clock()
+            if isinstance(result, str):
+                deliveries = self._scheduler.abort(run.plan, result, now_s)
+            else:
+                deliveries = self._scheduler.commit(run.plan, result, now_s)
+            self._route(deliveries)
+            self._plan_s += time.perf_counter() - began_s
+
+    def _answer(self, plan: StepPlan, future: asyncio.Future[StepResult]) -> StepResult | str:
         """The model's answer, or what went wrong. Too many failures in a row are raised."""
         try:
-            result = await asyncio.get_running_loop().run_in_executor(self._thread, partial(self._model.execute, plan))
+            result = future.result()
         except Exception as error:
             self._failed_ticks += 1
             self._failed_in_a_row += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, settings, target
@@ -92,7 +92,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.scheduler = Scheduler(self.model.spec, pacing, self.model.prepare, np.zeros(0, np.float32))
         self.lanes: dict[int, int] = {}
         self.spoken: dict[int, _Spoken] = {}
-        self.launched: tuple[StepPlan, StepResult | None] | None = None
+        self.launched: list[tuple[StepPlan, StepResult | Literal["later"] | None]] = []
         self.segments = 0
 
     # ---- what callers do ---------------------------------------------------------------------------------------------
@@ -181,20 +181,31 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     # ---- what the loop does ------------------------------------------------------------------------------------------
 
-    @precondition(lambda self: self.launched is None)
-    @rule(is_broken=st.sampled_from([False] * 30 + [True]))
-    def launch(self, is_broken: bool) -> None:
-        plan = self.scheduler.plan(self.now_s)
-        if plan is not None:
-            self.check_budgets(plan)
-            self.launched = (plan, None if is_broken else self.model.execute(plan))
+    @precondition(lambda self: len(self.launched) < self.model.spec.max_plans)
+    @rule(fate=st.sampled_from(["now", "later"] * 15 + ["broken"]))
+    def launch(self, fate: str) -> None:
+        """A plan goes out; the model works on it at once, or only just before it lands."""
+        self.send_out(fate)
 
-    @precondition(lambda self: self.launched is not None)
-    @rule(is_broken=st.sampled_from([False] * 30 + [True]))
-    def land(self, is_broken: bool) -> None:
-        """The model may fail before it did anything, or after it did all."""
-        assert self.launched is not None
-        (plan, result), self.launched = self.launched, None
+    def send_out(self, fate: str) -> bool:
+        plan = self.scheduler.plan(self.now_s)
+        if plan is None:
+            return False
+        self.check_budgets(plan)
+        self.check_apart(plan)
+        if fate == "later":
+            self.launched.append((plan, "later"))
+        else:
+            self.launched.append((plan, None if fate == "broken" else self.model.execute(plan)))
+        return True
+
+    @precondition(lambda self: self.launched)
+    @rule(which=st.integers(0, 3), is_broken=st.sampled_from([False] * 30 + [True]))
+    def land(self, which: int, is_broken: bool) -> None:
+        """Any of the plans that are out. The model may fail before it did anything, or after it did all."""
+        plan, result = self.launched.pop(which % len(self.launched))
+        if result == "later":
+            result = self.model.execute(plan)
         self.now_s += 0.01
         if is_broken or result is None:
             self.take(self.scheduler.abort(plan, "broken", self.now_s))
@@ -204,11 +215,14 @@ class SchedulerMachine(RuleBasedStateMachine):
     @rule(ticks=st.integers(1, 30))
     def turn(self, ticks: int) -> None:
         for _ in range(ticks):
-            if self.launched is None:
-                self.launch(is_broken=False)
-            if self.launched is None:
+            self.launch_all()
+            if not self.launched:
                 return
-            self.land(is_broken=False)
+            self.land(0, is_broken=False)
+
+    def launch_all(self) -> None:
+        while len(self.launched) < self.model.spec.max_plans and self.send_out("now"):
+            pass
 
     def take(self, deliveries: list[Delivery]) -> None:
         for delivery in deliveries:
@@ -240,6 +254,20 @@ class SchedulerMachine(RuleBasedStateMachine):
         for window in plan.vocode:
             assert 0 < window.end_frame - window.start_frame <= max(spec.max_window_frames, spec.first_window_frames)
 
+    def check_apart(self, plan: StepPlan) -> None:
+        """Plans that are out together are about different blocks, and nothing that is being forgotten."""
+        fills = {item.sequence for item in plan.prefill}
+        windows = {item.sequence for item in plan.vocode}
+        forgets = {forget.sequence for forget in plan.forgets}
+        for other, _ in self.launched:
+            other_fills = {item.sequence for item in other.prefill}
+            other_windows = {item.sequence for item in other.vocode}
+            other_forgets = {forget.sequence for forget in other.forgets}
+            assert not fills & other_fills
+            assert not windows & other_windows
+            assert not forgets & (other_fills | other_windows | other_forgets)
+            assert not other_forgets & (fills | windows)
+
     def check_whole(self, spoken: _Spoken) -> None:
         assert spoken.is_finished
         assert sum(one.is_segment_end for one in spoken.chunks) == len(spoken.texts)
@@ -264,8 +292,7 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_page_of_a_plan_that_is_out_can_be_taken(self) -> None:
-        if self.launched is not None:
-            plan = self.launched[0]
+        for plan, _ in self.launched:
             named = {page for item in (*plan.prefill, *plan.decode) for page in item.page_table}
             assert not named & set(self.scheduler._roster.residency.pool._free)
 
@@ -316,17 +343,16 @@ class SchedulerMachine(RuleBasedStateMachine):
         for _ in range(20_000):
             self.read_everything()
             self.every_page_has_one_owner()
-            if self.launched is None:
-                self.launch(is_broken=False)
-            if self.launched is None:
+            self.launch_all()
+            if not self.launched:
                 break
-            self.land(is_broken=False)
+            self.land(0, is_broken=False)
         assert all(spoken.is_over for spoken in self.spoken.values()), self.describe()
         for lane in list(self.lanes):
             self.close(lane)
-        self.launch(is_broken=False)
-        if self.launched is not None:
-            self.land(is_broken=False)
+        self.launch_all()
+        while self.launched:
+            self.land(0, is_broken=False)
         assert self.scheduler.plan(self.now_s) is None
         residency = self.scheduler._roster.residency
         assert self.scheduler.free_pages + residency.prompts.idle_page_count == residency.pool.page_count
@@ -343,6 +369,23 @@ class WholeFramesMachine(SchedulerMachine):
             WholeFramesModel().spec,
             max_sequences=3,
             max_prefill_tokens=2,
+            first_window_frames=2,
+            max_window_frames=6,
+            max_windows_per_tick=2,
+            history_blocks=2,
+        )
+        return WholeFramesModel(spec, frames_per_char=1)
+
+
+class SeveralPlansMachine(SchedulerMachine):
+    """Prefills of different lanes and windows run side by side and land in any order."""
+
+    def make_model(self) -> FakeModel:
+        spec = small_spec(
+            WholeFramesModel().spec,
+            max_plans=4,
+            max_sequences=3,
+            max_prefill_tokens=1,
             first_window_frames=2,
             max_window_frames=6,
             max_windows_per_tick=2,
@@ -390,5 +433,6 @@ def _case(machine: type[RuleBasedStateMachine], examples: int) -> Any:
 
 TestSchedulerMachine = _case(SchedulerMachine, 120)
 TestWholeFramesMachine = _case(WholeFramesMachine, 40)
+TestSeveralPlansMachine = _case(SeveralPlansMachine, 120)
 TestWideWindowsMachine = _case(WideWindowsMachine, 60)
 TestStatelessMachine = _case(StatelessMachine, 40)
