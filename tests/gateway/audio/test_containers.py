@@ -105,3 +105,10 @@ def test_a_file_that_nobody_finishes_goes_quietly(container: Container) -> None:
     encoder.encode(SAMPLES.tobytes())
     del encoder
     gc.collect()
+
+
+def test_aac_without_its_library_is_refused_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ClientError, match=r"antiphon\[opus\].*wav, mp3, flac, ogg_opus") as refused:
+        check_container("aac", RATE_HZ)
+    assert refused.value.code is ErrorCode.FORMAT_UNSUPPORTED
