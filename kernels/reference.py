@@ -185,22 +185,21 @@ def sample_codebooks(
     top_p, draw by inverse distribution in code order. Entries equal to a threshold are all kept, so no result hangs on
     how a sort breaks ties. Greedy (argmax of the raw logits, lowest code first) where temperature <= 1e-5 or top_k = 1.
     """
-    vocabulary = logits.shape[-1]
-    scaled = logits / temperature.clamp(min=GREEDY_TEMPERATURE)[:, None, None]
-    ranked = torch.topk(scaled, min(max_top_k, vocabulary), dim=-1).values
+    is_greedy = ((temperature <= GREEDY_TEMPERATURE) | (top_k == 1))[:, None, None]
+    scaled = logits / torch.where(is_greedy, 1.0, temperature[:, None, None])
+    ranked = torch.topk(scaled, min(max_top_k, logits.shape[-1]), dim=-1).values
     rank = torch.arange(ranked.shape[-1], device=logits.device)
     mass = torch.softmax(ranked.masked_fill(rank >= top_k[:, None, None], -torch.inf), dim=-1)
     is_needed = (mass.cumsum(dim=-1) - mass < top_p[:, None, None]) | (top_p >= 1.0)[:, None, None]
     kept_ranks = (is_needed & (mass > 0)).sum(dim=-1, keepdim=True).clamp(min=1)
+    kept_ranks = torch.where(is_greedy, 1, kept_ranks)
     threshold = ranked.gather(-1, kept_ranks - 1)
     weights = torch.exp(scaled - ranked[..., :1]).masked_fill(scaled < threshold, 0.0)
     cumulative = weights.cumsum(dim=-1)
-    target = uniforms[..., None] * cumulative[..., -1:]
-    drawn = (cumulative <= target).sum(dim=-1)
-    last_kept = vocabulary - 1 - (weights > 0).flip(-1).int().argmax(dim=-1)
-    drawn = torch.minimum(drawn, last_kept)
-    is_greedy = (temperature <= GREEDY_TEMPERATURE) | (top_k == 1)
-    return torch.where(is_greedy[:, None], logits.argmax(dim=-1), drawn)
+    total = cumulative[..., -1:]
+    target = torch.where(is_greedy, 0.0, uniforms[..., None]) * total
+    target = torch.minimum(target, torch.nextafter(total, torch.zeros_like(total)))  # else a product may round up to it
+    return (cumulative <= target).sum(dim=-1)
 
 
 def snake(x: Tensor, alpha: Tensor) -> Tensor:
