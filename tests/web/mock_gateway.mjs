@@ -17,7 +17,12 @@ const WEB = fileURLToPath(new URL("../../web/", import.meta.url));
 const CSP =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
   "media-src 'self' blob:; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-const MIME = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
+const MIME = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript",
+  ".css": "text/css",
+  ".svg": "image/svg+xml",
+};
 
 export const RATE_HZ = 24_000;
 const FRAME_SAMPLES = RATE_HZ / 25;
@@ -28,7 +33,8 @@ const RESUME_KEPT_MS = 30_000;
 const ADVANCE_MS = 20;
 
 const TAGS = {
-  rendered: "style:whispering prosody:speed_slow prosody:speed_fast prosody:pause prosody:long_pause prosody:pitch_low prosody:pitch_high sfx:laughter",
+  rendered:
+    "style:whispering prosody:speed_slow prosody:speed_fast prosody:pause prosody:long_pause prosody:pitch_low prosody:pitch_high sfx:laughter",
   approximated: "emotion:elation emotion:sadness emotion:anger style:shouting prosody:expressive_high",
   contextual: "sfx:sigh sfx:humming",
 };
@@ -60,7 +66,12 @@ function wordsOf(text) {
       at += 1;
     } else {
       const start = at;
-      while (at < code_points.length && !/\s/.test(/** @type {string} */ (code_points[at])) && !(code_points[at] === "<" && code_points[at + 1] === "|")) at += 1;
+      while (
+        at < code_points.length &&
+        !/\s/.test(/** @type {string} */ (code_points[at])) &&
+        !(code_points[at] === "<" && code_points[at + 1] === "|")
+      )
+        at += 1;
       words.push({ text: code_points.slice(start, at).join(""), start_char: start, end_char: at });
     }
   }
@@ -88,10 +99,12 @@ function tone(word, index) {
 /** @param {string} word @param {number} index @returns {Int16Array} */
 function makeTone(word, index) {
   const samples = wordSamples(word);
-  const pitch_hz = 220 * 2 ** (/** @type {number} */ (SCALE[index % SCALE.length]) / 12);
+  const semitones = SCALE[index % SCALE.length] ?? 0;
+  const pitch_hz = 220 * 2 ** (semitones / 12);
   return Int16Array.from({ length: samples }, (_, i) => {
     const edge = Math.min(1, i / 240, (samples - 1 - i) / 240);
-    const body = Math.sin((2 * Math.PI * pitch_hz * i) / RATE_HZ) + 0.35 * Math.sin((4 * Math.PI * pitch_hz * i) / RATE_HZ);
+    const body =
+      Math.sin((2 * Math.PI * pitch_hz * i) / RATE_HZ) + 0.35 * Math.sin((4 * Math.PI * pitch_hz * i) / RATE_HZ);
     return Math.round(7000 * edge * body);
   });
 }
@@ -202,7 +215,8 @@ class MockSession {
         if (utterance !== undefined) utterance.acked_ms = Math.max(utterance.acked_ms, message.played_ms);
         break;
       case "cancel":
-        if (utterance === undefined) this.error("unknown_utterance", "unknown utterance", { utterance: message.utterance });
+        if (utterance === undefined)
+          this.error("unknown_utterance", "unknown utterance", { utterance: message.utterance });
         else this.cancel(utterance, message.played_ms);
         break;
       case "ping":
@@ -243,7 +257,9 @@ class MockSession {
     const behaviour = this.gateway.behaviour;
     // A word may still grow until a space follows it, as in a real chunker.
     const settled =
-      utterance.is_ended || utterance.is_flushed ? utterance.text : utterance.text.slice(0, utterance.text.search(/\s\S*$/) + 1);
+      utterance.is_ended || utterance.is_flushed
+        ? utterance.text
+        : utterance.text.slice(0, utterance.text.search(/\s\S*$/) + 1);
     const { pcm, words } = render(settled);
     if (behaviour.fails === true) {
       this.error("engine_failed", "the engine failed on this text", { utterance: utterance.id, retryable: true });
@@ -253,8 +269,14 @@ class MockSession {
     if (!utterance.is_started && pcm.length > 0) {
       utterance.is_started = true;
       this.send({
-        type: "started", utterance: utterance.id, number: utterance.number, voice: "heart", format: "pcm_s16le",
-        sample_rate_hz: RATE_HZ, seed: 7, word_timing: "exact",
+        type: "started",
+        utterance: utterance.id,
+        number: utterance.number,
+        voice: "heart",
+        format: "pcm_s16le",
+        sample_rate_hz: RATE_HZ,
+        seed: 7,
+        word_timing: "exact",
       });
     }
     // By the clock, not by the timer: a busy machine must not make it slower than it says.
@@ -275,7 +297,12 @@ class MockSession {
       const due = words.slice(utterance.sent_words).filter((word) => word.start_ms < until_ms);
       if (due.length > 0) this.send({ type: "words", utterance: utterance.id, words: due });
       utterance.sent_words += due.length;
-      this.audio(utterance, pcm.subarray(utterance.sent, utterance.sent + count), utterance.sent + count === pcm.length, utterance.is_ended);
+      this.audio(
+        utterance,
+        pcm.subarray(utterance.sent, utterance.sent + count),
+        utterance.sent + count === pcm.length,
+        utterance.is_ended,
+      );
       budget -= count;
     }
     if (utterance.sent >= pcm.length && utterance.is_ended) this.finish(utterance, "complete");
@@ -371,9 +398,15 @@ export class MockGateway {
   /** @param {import("node:http").IncomingMessage} request @returns {[number, Record<string, unknown>] | null} */
   refusal(request) {
     const { key, forbids, is_full, is_draining } = this.behaviour;
-    if (forbids === true) return [403, { type: "error", code: "bad_value", message: "Only pages of other addresses may use it." }];
-    if (is_full === true) return [503, { type: "error", code: "capacity", message: "All 4 voices are in use.", retryable: true, retry_after_s: 30 }];
-    if (is_draining === true) return [503, { type: "error", code: "draining", message: "", retryable: true, retry_after_s: 30 }];
+    if (forbids === true)
+      return [403, { type: "error", code: "bad_value", message: "Only pages of other addresses may use it." }];
+    if (is_full === true)
+      return [
+        503,
+        { type: "error", code: "capacity", message: "All 4 voices are in use.", retryable: true, retry_after_s: 30 },
+      ];
+    if (is_draining === true)
+      return [503, { type: "error", code: "draining", message: "", retryable: true, retry_after_s: 30 }];
     const url = new URL(request.url ?? "/", "http://mock");
     const shown = request.headers.authorization?.replace("Bearer ", "") ?? url.searchParams.get("token");
     if (key === undefined || shown === key || shown === `short-lived-${key}`) return null;
@@ -393,7 +426,10 @@ export class MockGateway {
         response.end();
         return;
       }
-      response.setHeader("Content-Type", MIME[/** @type {keyof typeof MIME} */ (extname(file))] ?? "application/octet-stream");
+      response.setHeader(
+        "Content-Type",
+        MIME[/** @type {keyof typeof MIME} */ (extname(file))] ?? "application/octet-stream",
+      );
       createReadStream(file).pipe(response);
       return;
     }
@@ -407,7 +443,8 @@ export class MockGateway {
   /** @param {string} path @returns {any} */
   json(path) {
     if (path === "/ready") return { status: "ready" };
-    if (path === "/antiphon/v1/speak") return { type: "error", code: "bad_message", message: "this path is a WebSocket" };
+    if (path === "/antiphon/v1/speak")
+      return { type: "error", code: "bad_message", message: "this path is a WebSocket" };
     if (path === "/antiphon/v1/token") return { token: `short-lived-${this.behaviour.key}`, expires_in_s: 60 };
     if (path !== "/antiphon/v1/voices") return undefined;
     const tags = Object.fromEntries(
@@ -415,7 +452,13 @@ export class MockGateway {
     );
     return {
       voices: [
-        { id: "heart", name: "Heart", language: "en", description: "Warm and clear; American English.", derived_from: null },
+        {
+          id: "heart",
+          name: "Heart",
+          language: "en",
+          description: "Warm and clear; American English.",
+          derived_from: null,
+        },
         { id: "gale", name: "Gale", language: "en", description: "Brighter and quicker.", derived_from: "heart" },
       ],
       default_voice: "heart",
@@ -428,7 +471,9 @@ export class MockGateway {
     const refusal = this.refusal(request);
     if (refusal !== null) {
       const body = JSON.stringify(refusal[1]);
-      socket.end(`HTTP/1.1 ${refusal[0]} Refused\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+      socket.end(
+        `HTTP/1.1 ${refusal[0]} Refused\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+      );
       return;
     }
     const token = new URL(request.url ?? "/", "http://mock").searchParams.get("token");
@@ -443,9 +488,22 @@ export class MockGateway {
     session.socket = peer;
     peer.send(
       JSON.stringify({
-        type: "ready", session: session.id, resume_token: session.token, model: "tones", voices: ["heart", "gale"],
-        default_voice: "heart", formats: ["pcm_s16le", "pcm_f32le", "mulaw", "alaw"], sample_rate_hz: RATE_HZ,
-        limits: { message_bytes: 262144, utterance_chars: 10000, utterances: 64, idle_s: 300, utterance_idle_s: 60, resume_ms: RESUME_KEPT_MS },
+        type: "ready",
+        session: session.id,
+        resume_token: session.token,
+        model: "tones",
+        voices: ["heart", "gale"],
+        default_voice: "heart",
+        formats: ["pcm_s16le", "pcm_f32le", "mulaw", "alaw"],
+        sample_rate_hz: RATE_HZ,
+        limits: {
+          message_bytes: 262144,
+          utterance_chars: 10000,
+          utterances: 64,
+          idle_s: 300,
+          utterance_idle_s: 60,
+          resume_ms: RESUME_KEPT_MS,
+        },
         version: "0.0.0-mock",
       }),
     );
@@ -465,7 +523,9 @@ export class MockGateway {
       session = kept;
       session.socket = peer;
       const utterances = [...kept.utterances.values()].map((utterance) => ({
-        utterance: utterance.id, received_chars: Array.from(utterance.text).length, ended: utterance.is_ended,
+        utterance: utterance.id,
+        received_chars: Array.from(utterance.text).length,
+        ended: utterance.is_ended,
       }));
       peer.send(JSON.stringify({ type: "resumed", session: kept.id, utterances }));
       for (const { seq, data: past } of kept.history) if (seq > message.last_seq) peer.send(past);

@@ -44,6 +44,12 @@ def test_the_page_is_typed() -> None:
 
 
 @needs_node
+@needs_packages
+def test_the_page_is_formatted() -> None:
+    run("npm", "run", "--silent", "format-check")
+
+
+@needs_node
 def test_the_palette_shows_exactly_the_tags_that_the_gateway_knows() -> None:
     module = (HERE / "../../web/src/tags.js").resolve().as_uri()
     script = f"import {{ TAG_GROUPS }} from {module!r};" + (

@@ -15,7 +15,8 @@ const PAUSE_MS = 700;
 const HINTS = Object.freeze({
   model: "Enter speaks, Shift+Enter is a new line, Ctrl+Enter interrupts with this text, Esc stops.",
   whole: "Enter speaks, Shift+Enter is a new line, Ctrl+Enter interrupts with this text, Esc stops.",
-  typing: "Each word is spoken once it is finished; Enter ends the utterance, Esc stops. What was sent cannot be taken back.",
+  typing:
+    "Each word is spoken once it is finished; Enter ends the utterance, Esc stops. What was sent cannot be taken back.",
 });
 
 export class ComposerView {
@@ -91,7 +92,11 @@ export class ComposerView {
   showExamples(support) {
     this.#examples.replaceChildren(
       ...EXAMPLES.map(({ title, text }) =>
-        element("button", { type: "button", class: "example", onclick: () => this.#fill(withoutUnsupported(text, support)) }, title),
+        element(
+          "button",
+          { type: "button", class: "example", onclick: () => this.#fill(withoutUnsupported(text, support)) },
+          title,
+        ),
       ),
     );
   }
@@ -106,7 +111,7 @@ export class ComposerView {
     this.#showMode();
   }
 
-  /** @param {import("./tags.js").Tag} tag put at the caret, or around nothing */
+  /** @param {import("./tags.js").Tag} tag put at the caret, with a space before it where words would run together */
   insertTag(tag) {
     const { selectionStart, selectionEnd, value } = this.#text;
     const before = value.slice(0, selectionStart);

@@ -218,7 +218,11 @@ export class Connection {
           message = typeof data === "string" ? decodeMessage(data) : decodeAudio(data);
         } catch (error) {
           if (!(error instanceof CodecError)) throw error;
-          this.#last_error = { type: "error", code: "bad_message", message: `The server speaks another language: ${error.message}.` };
+          this.#last_error = {
+            type: "error",
+            code: "bad_message",
+            message: `The server speaks another language: ${error.message}.`,
+          };
           socket.close();
           return;
         }
@@ -321,7 +325,8 @@ export class Connection {
     const error = this.#last_error;
     const detail = error?.message ?? event.reason;
     const wait = error?.retry_after_s;
-    if (event.code === CLOSE_TRY_LATER) return new Refusal(error?.code === "draining" ? "draining" : "full", detail, wait);
+    if (event.code === CLOSE_TRY_LATER)
+      return new Refusal(error?.code === "draining" ? "draining" : "full", detail, wait);
     if (event.code === CLOSE_GOING_AWAY || error?.code === "draining") return new Refusal("draining", detail, wait);
     if (event.code === CLOSE_POLICY) return new Refusal(this.#key === "" ? "needed" : "refused", detail);
     return new Refusal("away", detail || "The connection was lost.", wait);

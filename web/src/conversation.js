@@ -305,7 +305,8 @@ export class Conversation {
     const acked_ms = this.#acked_ms.get(utterance.id) ?? 0;
     const played_ms = Math.round(utterance.played_ms * 1000) / 1000;
     if (played_ms <= acked_ms || (!is_over && played_ms - acked_ms < ACK_EVERY_MS)) return;
-    if (this.#connection.send({ type: "ack", utterance: utterance.id, played_ms })) this.#acked_ms.set(utterance.id, played_ms);
+    if (this.#connection.send({ type: "ack", utterance: utterance.id, played_ms }))
+      this.#acked_ms.set(utterance.id, played_ms);
   }
 
   // ---- connection --------------------------------------------------------------------------------------------------
@@ -316,11 +317,13 @@ export class Conversation {
     for (const utterance of this.utterances.filter((candidate) => candidate.is_open)) {
       const entry = kept.get(utterance.id);
       if (entry === undefined) {
-        if (!utterance.is_audio_complete) this.#cutShort(utterance, "The server no longer knew it after the connection was lost.");
+        if (!utterance.is_audio_complete)
+          this.#cutShort(utterance, "The server no longer knew it after the connection was lost.");
         continue;
       }
       const missing = utterance.code_points.slice(entry.received_chars).join("");
-      if (missing !== "" && !entry.ended) this.#connection.send({ type: "text", utterance: utterance.id, text: missing });
+      if (missing !== "" && !entry.ended)
+        this.#connection.send({ type: "text", utterance: utterance.id, text: missing });
       if (utterance.is_text_complete && !entry.ended) this.#connection.send({ type: "end", utterance: utterance.id });
       if (utterance.state === "stopping") {
         this.#connection.send({ type: "cancel", utterance: utterance.id, played_ms: utterance.played_ms });
@@ -333,7 +336,8 @@ export class Conversation {
     this.#by_number.clear();
     for (const utterance of this.utterances.filter((candidate) => candidate.is_open)) {
       if (utterance.state === "stopping") utterance.enter("interrupted");
-      else if (!utterance.is_audio_complete) this.#cutShort(utterance, "The connection was lost before all of it had arrived.");
+      else if (!utterance.is_audio_complete)
+        this.#cutShort(utterance, "The connection was lost before all of it had arrived.");
       this.#events.onChanged(utterance);
     }
   }

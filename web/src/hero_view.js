@@ -35,12 +35,15 @@ export class HeroView {
     const utterance = this.#utterance;
     if (utterance === null) return;
     const { first_audio_ms, first_text_at_ms, first_frame_at_ms, done } = utterance;
-    const packet_ms = first_frame_at_ms === null || first_text_at_ms === null ? null : first_frame_at_ms - first_text_at_ms;
+    const packet_ms =
+      first_frame_at_ms === null || first_text_at_ms === null ? null : first_frame_at_ms - first_text_at_ms;
     this.#figure.textContent = first_audio_ms === null ? "…" : String(Math.round(first_audio_ms));
     this.#written.textContent = first_audio_ms === null ? "–" : utterance.writtenAtFirstSound();
     this.#server.textContent = milliseconds(done?.metrics.first_audio_ms);
     this.#packet.textContent = milliseconds(packet_ms);
-    this.#buffer.textContent = milliseconds(first_audio_ms === null || packet_ms === null ? null : first_audio_ms - packet_ms);
+    this.#buffer.textContent = milliseconds(
+      first_audio_ms === null || packet_ms === null ? null : first_audio_ms - packet_ms,
+    );
     if (first_audio_ms === null && !utterance.is_open) {
       this.#figure.textContent = "–";
       this.#lead.textContent = "nothing was heard of the last one";

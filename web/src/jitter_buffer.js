@@ -104,7 +104,8 @@ export class JitterBuffer {
 
   /** @param {BufferState} next */
   #enter(next) {
-    if (!TRANSITIONS[this.#state].includes(next)) throw new Error(`a jitter buffer cannot go from ${this.#state} to ${next}`);
+    if (!TRANSITIONS[this.#state].includes(next))
+      throw new Error(`a jitter buffer cannot go from ${this.#state} to ${next}`);
     this.#state = next;
   }
 
@@ -120,7 +121,8 @@ export class JitterBuffer {
     if (needed > this.#max_ring_samples) {
       throw new RangeError(`${needed} samples are waiting to be played, at most ${this.#max_ring_samples} are kept`);
     }
-    if (needed > this.#ring.length) this.#grow(Math.min(this.#max_ring_samples, Math.max(needed, 2 * this.#ring.length)), kept);
+    if (needed > this.#ring.length)
+      this.#grow(Math.min(this.#max_ring_samples, Math.max(needed, 2 * this.#ring.length)), kept);
     const at = this.#written_samples % this.#ring.length;
     const first = Math.min(samples.length, this.#ring.length - at);
     this.#ring.set(samples.subarray(0, first), at);

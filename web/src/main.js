@@ -49,7 +49,9 @@ const transcript = new TranscriptView({
   onAgain: (text) => composer.sayAgain(text),
 });
 const theme = new ThemeView(settings, save);
-const palette = new PaletteView(byId("palette", HTMLElement), byId("tags-legend", HTMLElement), (tag) => composer.insertTag(tag));
+const palette = new PaletteView(byId("palette", HTMLElement), byId("tags-legend", HTMLElement), (tag) =>
+  composer.insertTag(tag),
+);
 const settings_view = new SettingsView(byId("settings", HTMLFormElement), settings, save);
 const snippets = new SnippetsView(byId("snippets", HTMLElement), (message) => announcer.say(message));
 
@@ -76,7 +78,8 @@ const connection = new Connection(document.baseURI, {
     conversation.begin(ready);
     if (info !== null) settings_view.show(info, ready.formats, ready.sample_rate_hz);
     byId("panel-voice", HTMLElement).hidden = false;
-    byId("colophon", HTMLElement).textContent = `Antiphon ${ready.version} · model ${ready.model} · session ${ready.session.slice(0, 8)}`;
+    byId("colophon", HTMLElement).textContent =
+      `Antiphon ${ready.version} · model ${ready.model} · session ${ready.session.slice(0, 8)}`;
   },
   isInUse: () => conversation.is_speaking,
   onResumed: (message) => conversation.resume(message),

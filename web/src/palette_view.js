@@ -30,7 +30,12 @@ export class PaletteView {
     );
     this.#legend.replaceChildren(
       ...kinds.flatMap((kind) => [
-        element("span", { class: "legend", "data-support": kind }, element("span", { class: "mark", "aria-hidden": "true" }), SUPPORT[kind]),
+        element(
+          "span",
+          { class: "legend", "data-support": kind },
+          element("span", { class: "mark", "aria-hidden": "true" }),
+          SUPPORT[kind],
+        ),
         " ",
       ]),
     );

@@ -6,14 +6,13 @@
  * is what a barge-in reports. *Heard* samples are leaving the loudspeaker at this moment: that is what lights words up.
  */
 
-/** @typedef {import("./playback_queue.js").TrackReport} TrackReport */
+import { PlaybackHistory } from "./playback_history.js";
+
 /** @typedef {import("./playback_processor.js").ProcessorRequest} ProcessorRequest */
 /** @typedef {import("./playback_processor.js").ProcessorReply} ProcessorReply */
-/** @typedef {{frame: number, tracks: TrackReport[]}} Report */
+/** @typedef {import("./playback_history.js").Report} Report */
 
 const POLL_MS = 20;
-/** Enough history for the longest delay of wireless headphones. */
-const REPORTS_KEPT = 64;
 /** A reply that takes longer means the audio thread is dead; the last report is the best answer then. */
 const INTERRUPT_REPLY_MS = 1000;
 const MAX_OUTPUT_DELAY_S = 2;
@@ -27,10 +26,10 @@ export class Player {
   #node = null;
   /** Requests made before the worklet was there. @type {{request: ProcessorRequest, transfer: Transferable[]}[]} */
   #early = [];
+  #is_unavailable = false;
   /** @type {Map<string, {source_rate_hz: number, is_over: boolean}>} */
   #tracks = new Map();
-  /** @type {Report[]} */
-  #reports = [];
+  #history = new PlaybackHistory();
   /** @type {Map<number, (played: Record<string, number>) => void>} */
   #interrupts = new Map();
   #next_request = 1;
@@ -54,12 +53,9 @@ export class Player {
     this.#prebuffer_s = prebuffer_s;
   }
 
-  get output_rate_hz() {
-    return this.#context?.sampleRate ?? null;
-  }
-
   /** Must be called within a user's gesture: browsers keep a page silent before one. */
   unlock() {
+    if (this.#is_unavailable) return;
     if (this.#context === null) this.#create();
     const context = this.#context;
     if (context === null || context.state === "running") return;
@@ -74,20 +70,27 @@ export class Player {
     try {
       context = new AudioContext({ latencyHint: "interactive" });
     } catch (error) {
-      this.#events.onState("unavailable", error instanceof Error ? error.message : String(error));
+      this.#giveUp(error instanceof Error ? error.message : String(error));
       return;
     }
     this.#context = context;
     context.onstatechange = () => this.#events.onState(context.state, "");
     if (context.audioWorklet === undefined) {
       // Only secure contexts have it: https, or localhost.
-      this.#events.onState("unavailable", "the browser gives an AudioWorklet only to https pages and localhost");
+      this.#giveUp("the browser gives an AudioWorklet only to https pages and localhost");
       return;
     }
     context.audioWorklet.addModule(new URL("./playback_processor.js", import.meta.url)).then(
       () => this.#connect(context),
-      (error) => this.#events.onState("unavailable", String(error)),
+      (error) => this.#giveUp(String(error)),
     );
+  }
+
+  /** There will be no sound on this page. @param {string} why */
+  #giveUp(why) {
+    this.#is_unavailable = true;
+    this.#early = [];
+    this.#events.onState("unavailable", why);
   }
 
   /** @param {AudioContext} context */
@@ -102,7 +105,7 @@ export class Player {
   /** @param {ProcessorRequest} request @param {Transferable[]} [transfer] */
   #send(request, transfer = []) {
     if (this.#node !== null) this.#node.port.postMessage(request, transfer);
-    else this.#early.push({ request, transfer });
+    else if (!this.#is_unavailable && request.type !== "report") this.#early.push({ request, transfer });
   }
 
   /** @param {string} id @param {number} source_rate_hz */
@@ -143,7 +146,7 @@ export class Player {
     this.#send({ type: "interrupt", ids: known, request });
     const played = this.#node === null ? null : await answer;
     this.#interrupts.delete(request);
-    return Object.fromEntries(ids.map((id) => [id, played?.[id] ?? this.#lastReport(id)?.played_samples ?? 0]));
+    return Object.fromEntries(ids.map((id) => [id, played?.[id] ?? this.#history.last(id)?.played_samples ?? 0]));
   }
 
   /** @param {ProcessorReply} reply */
@@ -163,8 +166,7 @@ export class Player {
 
   /** @param {Report} report */
   #note(report) {
-    this.#reports.push({ frame: report.frame, tracks: report.tracks });
-    if (this.#reports.length > REPORTS_KEPT) this.#reports.shift();
+    this.#history.note({ frame: report.frame, tracks: report.tracks });
     for (const { id, state } of report.tracks) {
       const track = this.#tracks.get(id);
       if (track !== undefined && state === "ended") track.is_over = true;
@@ -174,18 +176,9 @@ export class Player {
     if (is_idle && this.#poll !== null) {
       clearInterval(this.#poll);
       this.#poll = null;
-      this.#reports = [];
+      this.#history.clear();
       this.#tracks.clear();
     }
-  }
-
-  /** @param {string} id */
-  #lastReport(id) {
-    for (let i = this.#reports.length - 1; i >= 0; i -= 1) {
-      const track = this.#reports[i]?.tracks.find((candidate) => candidate.id === id);
-      if (track !== undefined) return track;
-    }
-    return undefined;
   }
 
   /** The output clock's position at the loudspeaker now, in frames. */
@@ -215,34 +208,7 @@ export class Player {
    */
   heardSamples(id) {
     const track = this.#tracks.get(id);
-    if (track === undefined) return this.#lastReport(id)?.played_samples ?? 0;
-    const frame = this.#heardFrame();
-    let earlier = null;
-    let later = null;
-    for (let i = this.#reports.length - 1; i >= 0; i -= 1) {
-      const report = /** @type {Report} */ (this.#reports[i]);
-      const entry = report.tracks.find((candidate) => candidate.id === id);
-      if (entry === undefined) continue;
-      if (report.frame <= frame) {
-        earlier = { frame: report.frame, entry };
-        break;
-      }
-      later = { frame: report.frame, entry };
-    }
-    if (earlier === null) {
-      if (later === null) return 0;
-      const start_frame = later.entry.start_frame;
-      if (start_frame === null || frame <= start_frame) return 0;
-      return (later.entry.played_samples * (frame - start_frame)) / Math.max(1, later.frame - start_frame);
-    }
-    const played = earlier.entry.played_samples;
-    if (later !== null) {
-      const start_frame = Math.max(earlier.frame, later.entry.start_frame ?? earlier.frame);
-      const share = Math.max(0, frame - start_frame) / Math.max(1, later.frame - start_frame);
-      return played + (later.entry.played_samples - played) * Math.min(1, share);
-    }
-    if (earlier.entry.state !== "playing") return played;
-    const ahead = ((frame - earlier.frame) * track.source_rate_hz) / (this.#context?.sampleRate ?? 1);
-    return played + Math.min(ahead, earlier.entry.buffered_samples);
+    if (track === undefined || this.#context === null) return 0;
+    return this.#history.playedAt(id, this.#heardFrame(), track.source_rate_hz / this.#context.sampleRate);
   }
 }

@@ -57,7 +57,8 @@ export class Resampler {
         const angle = Math.PI * cutoff * x;
         const sinc = angle === 0 ? 1 : Math.sin(angle) / angle;
         const edge = x / this.reach_samples;
-        const window = Math.abs(edge) >= 1 ? 0 : bessel0(KAISER_BETA * Math.sqrt(1 - edge * edge)) / bessel0(KAISER_BETA);
+        const window =
+          Math.abs(edge) >= 1 ? 0 : bessel0(KAISER_BETA * Math.sqrt(1 - edge * edge)) / bessel0(KAISER_BETA);
         row[tap] = sinc * window;
         sum += sinc * window;
       }

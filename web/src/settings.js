@@ -64,7 +64,12 @@ export function parseSettings(stored) {
     sample_rate_hz: PCM_RATES_HZ.includes(kept?.sample_rate_hz) ? kept.sample_rate_hz : null,
     language: stringOrNull(kept?.language),
     seed: Number.isSafeInteger(kept?.seed) && kept.seed >= 0 ? kept.seed : null,
-    prebuffer_ms: numberWithin(kept?.prebuffer_ms, PREBUFFER_RANGE_MS.min, PREBUFFER_RANGE_MS.max, fallback.prebuffer_ms),
+    prebuffer_ms: numberWithin(
+      kept?.prebuffer_ms,
+      PREBUFFER_RANGE_MS.min,
+      PREBUFFER_RANGE_MS.max,
+      fallback.prebuffer_ms,
+    ),
     mode: ["model", "whole", "typing"].includes(kept?.mode) ? kept.mode : fallback.mode,
     tokens_per_s: numberWithin(kept?.tokens_per_s, 2, 120, fallback.tokens_per_s),
     theme: ["system", "light", "dark"].includes(kept?.theme) ? kept.theme : fallback.theme,
@@ -88,9 +93,11 @@ export function openOptions(settings, info) {
   const options = { format: settings.format };
   const voice = info?.voices.find((candidate) => candidate.id === settings.voice)?.id ?? info?.default_voice;
   if (voice !== undefined) options.voice = voice;
-  if (settings.sample_rate_hz !== null && hasFreeRate(settings.format)) options.sample_rate_hz = settings.sample_rate_hz;
+  if (settings.sample_rate_hz !== null && hasFreeRate(settings.format))
+    options.sample_rate_hz = settings.sample_rate_hz;
   if (settings.speed !== 1 && parameters.includes("speed")) options.speed = settings.speed;
   if (settings.seed !== null && parameters.includes("seed")) options.seed = settings.seed;
-  if (settings.language !== null && (info?.model.languages ?? []).includes(settings.language)) options.language = settings.language;
+  if (settings.language !== null && (info?.model.languages ?? []).includes(settings.language))
+    options.language = settings.language;
   return options;
 }

@@ -46,14 +46,25 @@ export class SettingsView {
       rows.push(
         this.#choice(
           "Language",
-          [["", "as the text"], ...info.model.languages.map((code) => /** @type {[string, string]} */ ([code, languageName(code)]))],
+          [
+            ["", "as the text"],
+            ...info.model.languages.map((code) => /** @type {[string, string]} */ ([code, languageName(code)])),
+          ],
           settings.language ?? "",
           (value) => (settings.language = value || null),
         ),
       );
     }
     if (parameters.includes("speed")) {
-      rows.push(this.#range("Speed", SPEED_RANGE, settings.speed, (value) => `${value.toFixed(2)}×`, (value) => (settings.speed = value)));
+      rows.push(
+        this.#range(
+          "Speed",
+          SPEED_RANGE,
+          settings.speed,
+          (value) => `${value.toFixed(2)}×`,
+          (value) => (settings.speed = value),
+        ),
+      );
     }
     if (parameters.includes("seed")) rows.push(this.#seed());
     const playable = formats.filter(isPlayable);
@@ -72,9 +83,12 @@ export class SettingsView {
       rows.push(
         this.#choice(
           "Sample rate",
-          [["", `${default_rate_hz} Hz (the voice's own)`], ...PCM_RATES_HZ.filter((rate) => rate !== default_rate_hz).map(
-            (rate) => /** @type {[string, string]} */ ([String(rate), `${rate} Hz`]),
-          )],
+          [
+            ["", `${default_rate_hz} Hz (the voice's own)`],
+            ...PCM_RATES_HZ.filter((rate) => rate !== default_rate_hz).map(
+              (rate) => /** @type {[string, string]} */ ([String(rate), `${rate} Hz`]),
+            ),
+          ],
           settings.sample_rate_hz === null ? "" : String(settings.sample_rate_hz),
           (value) => (settings.sample_rate_hz = value === "" ? null : Number(value)),
         ),

@@ -22,7 +22,13 @@ export class SnippetsView {
     this.#tabs = SNIPPETS.map(({ id, title }, index) =>
       element(
         "button",
-        { type: "button", role: "tab", id: `snippet-tab-${id}`, "aria-controls": "snippet", onclick: () => this.#choose(index) },
+        {
+          type: "button",
+          role: "tab",
+          id: `snippet-tab-${id}`,
+          "aria-controls": "snippet",
+          onclick: () => this.#choose(index),
+        },
         title,
       ),
     );

@@ -34,8 +34,16 @@ const WAITING = Object.freeze({
 /** @type {Readonly<Record<"needed" | "refused" | "forbidden", {short: string, title: string, about: string}>>} */
 const LOCKED = Object.freeze({
   needed: { short: "Key needed", title: "This server asks for a key", about: "Whoever runs it can give you one." },
-  refused: { short: "Key refused", title: "The server refuses this key", about: "It may be mistyped, or no longer valid." },
-  forbidden: { short: "Refused", title: "The server refuses this page", about: "It may only be used from other addresses." },
+  refused: {
+    short: "Key refused",
+    title: "The server refuses this key",
+    about: "It may be mistyped, or no longer valid.",
+  },
+  forbidden: {
+    short: "Refused",
+    title: "The server refuses this page",
+    about: "It may only be used from other addresses.",
+  },
 });
 
 export class StatusView {

@@ -36,7 +36,8 @@ function playbackClock(utterance, now_ms) {
   const start_ms = utterance.first_sound_at_ms ?? now_ms;
   let at = 0;
   return (audio_ms) => {
-    while (at < lead.length && /** @type {import("./utterance.js").LeadPoint} */ (lead[at]).played_ms <= audio_ms) at += 1;
+    while (at < lead.length && /** @type {import("./utterance.js").LeadPoint} */ (lead[at]).played_ms <= audio_ms)
+      at += 1;
     const next = lead[at];
     const previous = lead[at - 1];
     if (next === undefined) {
@@ -61,7 +62,8 @@ export function timelineShapes(utterance, width, now_ms) {
   if (origin_ms === null) return null;
   const heardAt = playbackClock(utterance, now_ms);
   const was_stopped = utterance.spoken_chars !== null;
-  const stopped_at_ms = was_stopped && utterance.received_samples > 0 ? playbackClock(utterance, now_ms)(utterance.played_ms) : null;
+  const stopped_at_ms =
+    was_stopped && utterance.received_samples > 0 ? playbackClock(utterance, now_ms)(utterance.played_ms) : null;
   /** @type {{at_ms: number, height: number, is_heard: boolean}[]} */
   const waves = [];
   const step_ms = ENVELOPE_STEP_S * 1000;
@@ -79,7 +81,7 @@ export function timelineShapes(utterance, width, now_ms) {
   ];
   const span_ms = (Math.max(...ends) - origin_ms) * 1.02;
   /** @param {number} at_ms */
-  const x = (at_ms) => Math.round((((at_ms - origin_ms) / span_ms) * width) * 10) / 10;
+  const x = (at_ms) => Math.round(((at_ms - origin_ms) / span_ms) * width * 10) / 10;
   const loudest = Math.max(0.05, ...waves.map((wave) => wave.height));
   const leads = utterance.lead.map((point) => Math.max(0, point.received_ms - point.played_ms));
   const lead_scale_ms = Math.max(1000, ...leads);

@@ -50,7 +50,9 @@ export class TimelineView {
       this.#wave(shapes, false),
       this.#wave(shapes, true),
       this.#lead(shapes),
-      ...shapes.underruns.map((x) => svg("path", { class: "underrun", d: `M${x} ${WAVE_MIDDLE - WAVE_HALF}v${2 * WAVE_HALF}` })),
+      ...shapes.underruns.map((x) =>
+        svg("path", { class: "underrun", d: `M${x} ${WAVE_MIDDLE - WAVE_HALF}v${2 * WAVE_HALF}` }),
+      ),
     );
     if (shapes.end_x !== null) {
       marks.append(svg("path", { class: "stopped", d: `M${shapes.end_x} ${SEGMENT_Y}V${LEAD_BASE}` }));

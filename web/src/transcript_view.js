@@ -59,7 +59,8 @@ export class TranscriptView {
   paint(now_ms) {
     for (const [utterance, card] of this.#cards) {
       if (card.is_settled) continue;
-      const heard_ms = utterance.sample_rate_hz === 0 ? 0 : (this.#actions.heardSamples(utterance) * 1000) / utterance.sample_rate_hz;
+      const heard_ms =
+        utterance.sample_rate_hz === 0 ? 0 : (this.#actions.heardSamples(utterance) * 1000) / utterance.sample_rate_hz;
       card.paint(heard_ms, now_ms);
     }
   }

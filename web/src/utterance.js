@@ -59,7 +59,6 @@ export class Utterance {
   is_audio_complete = false;
   /** @type {"exact" | "estimated"} */
   word_timing = "exact";
-  seed = 0;
 
   /** Moments on the page's clock; null until they came. @type {number | null} */
   first_text_at_ms = null;
@@ -120,7 +119,12 @@ export class Utterance {
     let chars = 0;
     for (const fragment of this.fragments) if (fragment.at_ms <= at_ms) chars += fragment.chars;
     if (this.is_text_complete && chars === this.code_points.length) return "all";
-    const words = this.code_points.slice(0, chars).join("").replaceAll(/<\|[^|]*\|>/g, " ").match(/\S+/g)?.length ?? 0;
+    const words =
+      this.code_points
+        .slice(0, chars)
+        .join("")
+        .replaceAll(/<\|[^|]*\|>/g, " ")
+        .match(/\S+/g)?.length ?? 0;
     return words === 1 ? "1 word" : `${words} words`;
   }
 
@@ -145,7 +149,6 @@ export class Utterance {
     this.format = message.format;
     this.sample_rate_hz = message.sample_rate_hz;
     this.word_timing = message.word_timing;
-    this.seed = message.seed;
   }
 
   /**

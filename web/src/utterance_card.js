@@ -22,7 +22,7 @@ const STATE_WORDS = Object.freeze({
 });
 
 /** @param {number} ms */
-export function seconds(ms) {
+function seconds(ms) {
   return `${(ms / 1000).toFixed(1)} s`;
 }
 
@@ -71,7 +71,11 @@ export class UtteranceCard {
   constructor(utterance, onAgain) {
     this.#utterance = utterance;
     this.#timeline = new TimelineView(utterance);
-    this.#save = element("button", { type: "button", class: "quiet small", onclick: () => this.#download() }, "Save WAV");
+    this.#save = element(
+      "button",
+      { type: "button", class: "quiet small", onclick: () => this.#download() },
+      "Save WAV",
+    );
     this.#again = element(
       "button",
       { type: "button", class: "quiet small", onclick: () => onAgain(utterance.text) },
@@ -81,7 +85,13 @@ export class UtteranceCard {
     this.element = element(
       "li",
       { class: "utterance", "data-state": utterance.state },
-      element("div", { class: "utterance-head" }, this.#state, this.#facts, element("div", { class: "utterance-actions" }, this.#again, this.#save)),
+      element(
+        "div",
+        { class: "utterance-head" },
+        this.#state,
+        this.#facts,
+        element("div", { class: "utterance-actions" }, this.#again, this.#save),
+      ),
       this.#text,
       this.#notes,
       this.#timeline.element,
@@ -132,7 +142,9 @@ export class UtteranceCard {
     if (voice !== "") facts.push(voice);
     if (first_audio_ms !== null && !is_queued) facts.push(`first audio ${Math.round(first_audio_ms)} ms`);
     if (state === "interrupted" || state === "stopping") {
-      facts.push(`heard ${seconds(cancelled?.played_ms ?? played_ms)} of ${seconds(cancelled?.sent_ms ?? received_ms)} sent`);
+      facts.push(
+        `heard ${seconds(cancelled?.played_ms ?? played_ms)} of ${seconds(cancelled?.sent_ms ?? received_ms)} sent`,
+      );
     } else if (received_ms > 0) facts.push(seconds(received_ms));
     if (word_timing === "estimated") facts.push("word times estimated");
     this.#facts.textContent = facts.join(" · ");
@@ -167,7 +179,9 @@ export class UtteranceCard {
     let at = 0;
     for (const word of words.filter((candidate) => candidate.start_char < spoken_chars)) {
       heard.append(...pieces(code_points, at, word.start_char));
-      heard.append(element("span", { class: "word heard" }, code_points.slice(word.start_char, word.end_char).join("")));
+      heard.append(
+        element("span", { class: "word heard" }, code_points.slice(word.start_char, word.end_char).join("")),
+      );
       at = word.end_char;
     }
     heard.append(...pieces(code_points, at, Math.max(at, spoken_chars)));

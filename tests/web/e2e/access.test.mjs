@@ -7,7 +7,8 @@ import { after, test } from "node:test";
 import { closeBrowser, visitMock } from "./harness.mjs";
 
 const AXE = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const TEXT = "One two three, four five! Six seven eight nine ten eleven twelve. And thirteen, fourteen, fifteen, sixteen in the end.";
+const TEXT =
+  "One two three, four five! Six seven eight nine ten eleven twelve. And thirteen, fourteen, fifteen, sixteen in the end.";
 const REFUSED = /Failed to load resource|WebSocket connection to/;
 const PHONE = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, hasTouch: true, isMobile: true };
 
@@ -16,8 +17,13 @@ after(closeBrowser);
 /** @param {import("./harness.mjs").Visit} visit */
 async function violations(visit) {
   await visit.page.evaluate(AXE);
-  const results = await visit.page.evaluate(() => /** @type {any} */ (globalThis).axe.run(document, { resultTypes: ["violations"] }));
-  return results.violations.map((/** @type {any} */ violation) => `${violation.id}: ${violation.nodes.map((/** @type {any} */ node) => node.html).join(" | ")}`);
+  const results = await visit.page.evaluate(() =>
+    /** @type {any} */ (globalThis).axe.run(document, { resultTypes: ["violations"] }),
+  );
+  return results.violations.map(
+    (/** @type {any} */ violation) =>
+      `${violation.id}: ${violation.nodes.map((/** @type {any} */ node) => node.html).join(" | ")}`,
+  );
 }
 
 for (const [name, context] of /** @type {const} */ ([
@@ -82,8 +88,19 @@ test("everything can be reached and done by keyboard alone, and the focus is nev
       if (name === "") break;
       reached.add(name);
     }
-    for (const part of ["Say again", "Save WAV", "whispering", "setting-voice", "setting-speed", "snippet-tab-python", "Copy"]) {
-      assert.ok([...reached].some((name) => name.includes(part)), `${part} was not reached`);
+    for (const part of [
+      "Say again",
+      "Save WAV",
+      "whispering",
+      "setting-voice",
+      "setting-speed",
+      "snippet-tab-python",
+      "Copy",
+    ]) {
+      assert.ok(
+        [...reached].some((name) => name.includes(part)),
+        `${part} was not reached`,
+      );
     }
   });
 });
@@ -105,27 +122,42 @@ test("a tag is put at the caret, and one that the voice cannot do cannot be pres
 });
 
 test("a screen reader is told nothing while the page speaks", async () => {
-  await visitMock({}, async (visit, gateway) => {
-    await visit.ready();
-    await visit.page.evaluate(() => {
-      const page = /** @type {any} */ (globalThis);
-      page.said = [];
-      const report = () => page.said.push({ words: document.querySelector("#announcer")?.textContent, speaking: document.documentElement.classList.contains("speaking") });
-      new MutationObserver(report).observe(/** @type {Node} */ (document.querySelector("#announcer")), { childList: true, characterData: true, subtree: true });
-    });
-    await visit.speak(TEXT);
-    await visit.untilHeard(3);
-    gateway.cut();
-    await visit.page.waitForSelector("#connection[data-kind=waiting]");
-    await visit.ready();
-    await visit.page.keyboard.press("Escape");
-    await visit.until("interrupted");
-    await visit.page.waitForFunction(() => /** @type {any} */ (globalThis).said.length > 0);
-    const said = await visit.page.evaluate(() => /** @type {any} */ (globalThis).said);
-    assert.ok(said.every((/** @type {any} */ entry) => !entry.speaking), JSON.stringify(said));
-    const live = await visit.page.locator("[aria-live]:not([aria-live=off]), [role=log], [role=alert]").count();
-    assert.equal(live, 0, "another live region would read over the speech");
-  }, { allowed: REFUSED });
+  await visitMock(
+    {},
+    async (visit, gateway) => {
+      await visit.ready();
+      await visit.page.evaluate(() => {
+        const page = /** @type {any} */ (globalThis);
+        page.said = [];
+        const report = () =>
+          page.said.push({
+            words: document.querySelector("#announcer")?.textContent,
+            speaking: document.documentElement.classList.contains("speaking"),
+          });
+        new MutationObserver(report).observe(/** @type {Node} */ (document.querySelector("#announcer")), {
+          childList: true,
+          characterData: true,
+          subtree: true,
+        });
+      });
+      await visit.speak(TEXT);
+      await visit.untilHeard(3);
+      gateway.cut();
+      await visit.page.waitForSelector("#connection[data-kind=waiting]");
+      await visit.ready();
+      await visit.page.keyboard.press("Escape");
+      await visit.until("interrupted");
+      await visit.page.waitForFunction(() => /** @type {any} */ (globalThis).said.length > 0);
+      const said = await visit.page.evaluate(() => /** @type {any} */ (globalThis).said);
+      assert.ok(
+        said.every((/** @type {any} */ entry) => !entry.speaking),
+        JSON.stringify(said),
+      );
+      const live = await visit.page.locator("[aria-live]:not([aria-live=off]), [role=log], [role=alert]").count();
+      assert.equal(live, 0, "another live region would read over the speech");
+    },
+    { allowed: REFUSED },
+  );
 });
 
 test("nothing on the page breaks its own content-security policy, or comes from elsewhere", async () => {

@@ -5,7 +5,8 @@ import { after, test } from "node:test";
 import { RATE_HZ, render } from "../mock_gateway.mjs";
 import { assertSameSamples, closeBrowser, firstSound, visitMock } from "./harness.mjs";
 
-const TEXT = "One two three, four five! Six seven eight nine ten eleven twelve. And thirteen, fourteen, fifteen, sixteen in the end.";
+const TEXT =
+  "One two three, four five! Six seven eight nine ten eleven twelve. And thirteen, fourteen, fifteen, sixteen in the end.";
 /** Chromium itself reports refused requests and broken sockets on the console; these tests are about them. */
 const REFUSED = /Failed to load resource|WebSocket connection to/;
 
@@ -14,7 +15,10 @@ after(closeBrowser);
 /** @param {import("./harness.mjs").Visit} visit */
 async function notice(visit) {
   await visit.page.waitForSelector("#notice:not([hidden])");
-  return { title: await visit.page.textContent("#notice-title"), detail: await visit.page.textContent("#notice-detail") };
+  return {
+    title: await visit.page.textContent("#notice-title"),
+    detail: await visit.page.textContent("#notice-detail"),
+  };
 }
 
 test("a session that was cut off in mid-sentence is taken up again, and no sample is missing", async () => {
@@ -31,7 +35,10 @@ test("a session that was cut off in mid-sentence is taken up again, and no sampl
       const sound = Float32Array.from(render(TEXT).pcm, (sample) => sample / 32768);
       const start = firstSound(samples) - firstSound(sound);
       assertSameSamples(samples.slice(start, start + RATE_HZ), sound.slice(0, RATE_HZ));
-      assert.equal(await visit.page.locator("#utterances li:first-child .word.heard").count(), render(TEXT).words.length);
+      assert.equal(
+        await visit.page.locator("#utterances li:first-child .word.heard").count(),
+        render(TEXT).words.length,
+      );
       assert.equal(await visit.page.locator("#utterances li:first-child .notes li").count(), 0);
     },
     { allowed: REFUSED },
@@ -48,9 +55,18 @@ test("text written while the connection was away is sent when it is back", async
       await visit.until("speaking");
       gateway.cut();
       await visit.until("finished", 40_000);
-      assert.equal(visit.sent("text").map((message) => message.text).join("").length >= TEXT.length, true);
+      assert.equal(
+        visit
+          .sent("text")
+          .map((message) => message.text)
+          .join("").length >= TEXT.length,
+        true,
+      );
       const session = [...gateway.sessions.values()][0];
-      assert.deepEqual([...(session?.utterances.values() ?? [])].map((utterance) => utterance.text), [TEXT]);
+      assert.deepEqual(
+        [...(session?.utterances.values() ?? [])].map((utterance) => utterance.text),
+        [TEXT],
+      );
     },
     { allowed: REFUSED },
   );
@@ -99,7 +115,9 @@ test("a server that restarts is said to do so, and is found again by itself", as
       gateway.behaviour.is_draining = true;
       gateway.cut();
       assert.equal((await notice(visit)).title, "The server is away");
-      await visit.page.waitForFunction(() => document.querySelector("#notice-title")?.textContent === "The server is going down for a restart");
+      await visit.page.waitForFunction(
+        () => document.querySelector("#notice-title")?.textContent === "The server is going down for a restart",
+      );
       gateway.behaviour.is_draining = false;
       await visit.page.click("#retry");
       await visit.ready();
@@ -130,7 +148,9 @@ test("a server that asks for a key is given one, by a short-lived token on the s
       assert.equal((await notice(visit)).title, "This server asks for a key");
       await visit.page.fill("#key", "wrong");
       await visit.page.press("#key", "Enter");
-      await visit.page.waitForFunction(() => document.querySelector("#notice-title")?.textContent === "The server refuses this key");
+      await visit.page.waitForFunction(
+        () => document.querySelector("#notice-title")?.textContent === "The server refuses this key",
+      );
       assert.match((await notice(visit)).detail ?? "", /not known here/);
       await visit.page.fill("#key", "sesame");
       await visit.page.press("#key", "Enter");

@@ -34,12 +34,16 @@ export async function front(address, path, script) {
   server.on("upgrade", (request, peer, head) => {
     const onward = connect(Number(port), hostname, () => {
       const lines = [`GET ${request.url} HTTP/1.1`];
-      for (let i = 0; i < request.rawHeaders.length; i += 2) lines.push(`${request.rawHeaders[i]}: ${request.rawHeaders[i + 1]}`);
+      for (let i = 0; i < request.rawHeaders.length; i += 2)
+        lines.push(`${request.rawHeaders[i]}: ${request.rawHeaders[i + 1]}`);
       onward.write(`${lines.join("\r\n")}\r\n\r\n`);
       onward.write(head);
       onward.pipe(peer).pipe(onward);
     });
-    for (const [one, other] of [[onward, peer], [peer, onward]]) {
+    for (const [one, other] of [
+      [onward, peer],
+      [peer, onward],
+    ]) {
       sockets.add(/** @type {import("node:stream").Duplex} */ (one));
       one?.on("error", () => other?.destroy());
       one?.on("close", () => other?.destroy());

@@ -11,10 +11,17 @@ import { front } from "./front.mjs";
 /** @typedef {import("../mock_gateway.mjs").Behaviour} Behaviour */
 
 const CHROMIUM =
-  process.env.CHROMIUM ?? ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync) ?? "";
+  process.env.CHROMIUM ??
+  ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync) ??
+  "";
 const FLAGS = [
-  "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-  "--disable-component-update", "--disable-sync",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
 ];
 
 const RECORDER_PATH = "/web/recorder.js";
@@ -70,7 +77,7 @@ function tap(/** @type {{rate_hz: number | null, recorder: string}} */ { rate_hz
       if (!(target instanceof HTMLElement) || !target.classList.contains("current") || seen.has(target)) continue;
       seen.add(target);
       const context = /** @type {AudioContext} */ (page.audio_context);
-// What is at the loudspeaker at this moment, as the browser itself tells it.
+      // What is at the loudspeaker at this moment, as the browser itself tells it.
       const { contextTime = 0, performanceTime = 0 } = context.getOutputTimestamp();
       page.lit.push({ text: target.textContent, at_s: contextTime + (performance.now() - performanceTime) / 1000 });
     }
@@ -139,7 +146,10 @@ export class Visit {
       await page.addInitScript(tap, { rate_hz, recorder: RECORDER_PATH });
       await page.goto(before.address);
       await body(visit);
-      assert.deepEqual(visit.complaints.filter((line) => !allowed.test(line)), []);
+      assert.deepEqual(
+        visit.complaints.filter((line) => !allowed.test(line)),
+        [],
+      );
     } finally {
       await session.close();
       await before.close();

@@ -63,7 +63,10 @@ test("each word lights up when it is heard, and all are marked at the end", asyn
     const { pcm, words } = render(LONG);
     const origin = firstSound(samples) - firstSound(Float32Array.from(pcm));
     const lit = await visit.page.evaluate(() => /** @type {any} */ (globalThis).lit);
-    assert.deepEqual(lit.map((/** @type {any} */ word) => word.text), words.map((word) => word.text));
+    assert.deepEqual(
+      lit.map((/** @type {any} */ word) => word.text),
+      words.map((word) => word.text),
+    );
     const off_ms = words.map((word, index) => {
       const heard_at_s = frameOf(origin + Math.round((word.start_ms * RATE_HZ) / 1000)) / RATE_HZ;
       return Math.round((lit[index].at_s - heard_at_s) * 1000);
@@ -84,13 +87,19 @@ test("Escape silences at once, and the marked words are those that the server sa
     const gesture_at_s = await visit.page.evaluate(() => /** @type {any} */ (globalThis).gesture_at_s);
     const { samples, frameOf } = await visit.recording();
     const silent_at_s = frameOf(lastSound(samples)) / RATE_HZ;
-    assert.ok(silent_at_s - gesture_at_s <= SILENCE_WITHIN_S, `silent ${Math.round((silent_at_s - gesture_at_s) * 1000)} ms after`);
+    assert.ok(
+      silent_at_s - gesture_at_s <= SILENCE_WITHIN_S,
+      `silent ${Math.round((silent_at_s - gesture_at_s) * 1000)} ms after`,
+    );
 
     const [cancel] = visit.sent("cancel");
     const sound = expected(LONG);
     const played = lastSound(samples) - (firstSound(samples) - firstSound(sound));
     // The fade's last sample, and a tone's own zeros, cannot be told from silence.
-    assert.ok(Math.abs((cancel.played_ms * RATE_HZ) / 1000 - played) <= 3, `said ${cancel.played_ms} ms, played ${played} samples`);
+    assert.ok(
+      Math.abs((cancel.played_ms * RATE_HZ) / 1000 - played) <= 3,
+      `said ${cancel.played_ms} ms, played ${played} samples`,
+    );
 
     const marked = await visit.page.textContent("#utterances li:first-child .spoken > .heard");
     const struck = await visit.page.textContent("#utterances li:first-child .spoken > .unheard");
@@ -108,7 +117,10 @@ test("the stop button stops too, and nothing that was queued behind is heard", a
     await visit.page.click("#stop");
     await visit.until("interrupted");
     await visit.page.waitForSelector("#utterances li:nth-child(2)[data-state=interrupted]");
-    assert.deepEqual(visit.sent("cancel").map((message) => message.played_ms > 0), [true, false]);
+    assert.deepEqual(
+      visit.sent("cancel").map((message) => message.played_ms > 0),
+      [true, false],
+    );
     await visit.page.waitForTimeout(300);
     const before = (await visit.recording()).samples;
     assert.ok(before.subarray(-RATE_HZ / 10).every((sample) => sample === 0));
@@ -157,7 +169,10 @@ test("played audio is acknowledged as it goes, up to the last sample", async () 
     await visit.until("finished");
     const acks = visit.sent("ack").map((message) => message.played_ms);
     assert.ok(acks.length >= 10);
-    assert.deepEqual(acks, [...acks].sort((a, b) => a - b));
+    assert.deepEqual(
+      acks,
+      [...acks].sort((a, b) => a - b),
+    );
     assert.ok(Math.abs(acks.at(-1) - (render(TEXT).pcm.length * 1000) / RATE_HZ) < 0.01);
   });
 });
@@ -168,7 +183,10 @@ test("a saved file holds the samples of the gateway", async () => {
     await visit.until("finished");
     const [download] = await Promise.all([visit.page.waitForEvent("download"), visit.page.click("text=Save WAV")]);
     const file = await readFile(await download.path());
-    assertSameSamples(new Int16Array(file.buffer.slice(file.byteOffset + 44, file.byteOffset + file.byteLength)), render(TEXT).pcm);
+    assertSameSamples(
+      new Int16Array(file.buffer.slice(file.byteOffset + 44, file.byteOffset + file.byteLength)),
+      render(TEXT).pcm,
+    );
     assert.match(download.suggestedFilename(), /^antiphon-.*\.wav$/);
   });
 });
@@ -184,7 +202,13 @@ test("what is typed is spoken while it is typed", async () => {
     await visit.page.keyboard.type("typed by hand", { delay: 25 });
     await visit.page.keyboard.press("Enter");
     await visit.until("finished");
-    assert.equal(visit.sent("text").map((message) => message.text).join(""), "Hello there, this is typed by hand");
+    assert.equal(
+      visit
+        .sent("text")
+        .map((message) => message.text)
+        .join(""),
+      "Hello there, this is typed by hand",
+    );
     assert.equal(visit.sent("end").length, 1);
     assert.equal(await visit.page.inputValue("#text"), "");
   });

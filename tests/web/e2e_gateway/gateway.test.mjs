@@ -34,7 +34,10 @@ test("what is heard is what the gateway sent: every sample, no underrun, each wo
     const { samples } = await visit.recording();
     // A voice may fall silent between segments while text is still being written: compare from sound to sound.
     const heard = samples.filter((sample) => sample !== 0);
-    assertSameSamples(heard, saved.filter((sample) => sample !== 0));
+    assertSameSamples(
+      heard,
+      saved.filter((sample) => sample !== 0),
+    );
     const words = await visit.page.locator("#utterances li:first-child .word.heard").allTextContents();
     assert.deepEqual(words.join(" ").match(/\w+/g), TEXT.match(/\w+/g));
   });
@@ -63,8 +66,15 @@ test("a stop says exactly what was heard, and the server agrees", async () => {
 test("every format and rate on offer is played", async () => {
   await Visit.run(ADDRESS, async (visit) => {
     await visit.ready();
-    const formats = await visit.page.locator("#setting-audio-sent-as option").evaluateAll((options) => options.map((option) => /** @type {HTMLOptionElement} */ (option).value));
-    assert.ok(formats.includes("pcm_s16le") && formats.includes("mulaw") && formats.includes("alaw") && formats.includes("pcm_f32le"));
+    const formats = await visit.page
+      .locator("#setting-audio-sent-as option")
+      .evaluateAll((options) => options.map((option) => /** @type {HTMLOptionElement} */ (option).value));
+    assert.ok(
+      formats.includes("pcm_s16le") &&
+        formats.includes("mulaw") &&
+        formats.includes("alaw") &&
+        formats.includes("pcm_f32le"),
+    );
     for (const format of formats) {
       await visit.page.selectOption("#setting-audio-sent-as", format);
       if (format === "pcm_f32le") await visit.page.selectOption("#setting-sample-rate", "44100");
@@ -93,7 +103,10 @@ test("the snippets for Python and curl run as they are shown, and give speech", 
         await run("sh", ["-c", code], { cwd: folder });
       }
       const samples = wavSamples(await readFile(join(folder, "speech.wav")));
-      assert.ok(samples.length > RATE_HZ && samples.some((sample) => Math.abs(sample) > 3000), `${language} gave no speech`);
+      assert.ok(
+        samples.length > RATE_HZ && samples.some((sample) => Math.abs(sample) > 3000),
+        `${language} gave no speech`,
+      );
     }
   });
 });

@@ -46,20 +46,37 @@ function makeConversation() {
 /** @param {Conversation} conversation @param {import("../../../web/src/utterance.js").Utterance} utterance @param {number} number */
 function start(conversation, utterance, number) {
   conversation.receive({
-    type: "started", utterance: utterance.id, number, voice: "heart", format: "pcm_s16le", sample_rate_hz: RATE_HZ, seed: 1, word_timing: "exact",
+    type: "started",
+    utterance: utterance.id,
+    number,
+    voice: "heart",
+    format: "pcm_s16le",
+    sample_rate_hz: RATE_HZ,
+    seed: 1,
+    word_timing: "exact",
   });
 }
 
 /** @param {Conversation} conversation @param {number} number @param {number} start_sample @param {number} count @param {boolean} [is_last] */
 function audio(conversation, number, start_sample, count, is_last = false) {
   conversation.receiveAudio({
-    type: "audio", number, seq: 1, start_sample, is_first: start_sample === 0, is_last, is_segment_end: is_last, payload: new Uint8Array(2 * count),
+    type: "audio",
+    number,
+    seq: 1,
+    start_sample,
+    is_first: start_sample === 0,
+    is_last,
+    is_segment_end: is_last,
+    payload: new Uint8Array(2 * count),
   });
 }
 
 /** @param {string} id @param {import("../../../web/src/jitter_buffer.js").BufferState} state @param {number} played_samples */
 function report(id, state, played_samples) {
-  return { frame: 0, tracks: [{ id, state, played_samples, buffered_samples: 0, underruns: 0, starved_frames: 0, start_frame: 0 }] };
+  return {
+    frame: 0,
+    tracks: [{ id, state, played_samples, buffered_samples: 0, underruns: 0, starved_frames: 0, start_frame: 0 }],
+  };
 }
 
 test("a text at once is opened, sent and ended", () => {
@@ -125,7 +142,15 @@ test("the server's word on what was heard is the last one", async () => {
   const utterance = conversation.speak(["One two."], null, {});
   await conversation.interrupt();
   conversation.receive({
-    type: "cancelled", utterance: utterance.id, after_done: false, sent_ms: 0, played_ms: 0, played_source: "client", spoken_text: "One ", spoken_chars: 4, remaining_text: "two.",
+    type: "cancelled",
+    utterance: utterance.id,
+    after_done: false,
+    sent_ms: 0,
+    played_ms: 0,
+    played_source: "client",
+    spoken_text: "One ",
+    spoken_chars: 4,
+    remaining_text: "two.",
   });
   assert.deepEqual([utterance.state, utterance.spoken_chars], ["interrupted", 4]);
 });
@@ -148,7 +173,8 @@ test("acknowledgements are sparse, ascending, and complete at the end", () => {
   const utterance = conversation.speak(["One."], null, {});
   start(conversation, utterance, 1);
   audio(conversation, 1, 0, RATE_HZ, true);
-  for (let played = 0; played < RATE_HZ; played += 600) conversation.noteProgress(report(utterance.id, "playing", played));
+  for (let played = 0; played < RATE_HZ; played += 600)
+    conversation.noteProgress(report(utterance.id, "playing", played));
   conversation.noteProgress(report(utterance.id, "ended", RATE_HZ));
   conversation.noteProgress(report(utterance.id, "ended", RATE_HZ));
   const acks = sent.filter((message) => message.type === "ack").map((message) => message.played_ms);
@@ -188,7 +214,9 @@ test("a session taken up again gets the text that it missed, its end, and a stop
   link.is_up = true;
   sent.length = 0;
   conversation.resume({
-    type: "resumed", session: "s", utterances: [
+    type: "resumed",
+    session: "s",
+    utterances: [
       { utterance: typed.id, received_chars: 6, ended: false },
       { utterance: stopped.id, received_chars: 8, ended: true },
     ],
@@ -218,7 +246,13 @@ test("old utterances are forgotten, those under way never", () => {
   for (let i = 0; i < 60; i += 1) {
     const utterance = conversation.speak(["x"], null, {});
     conversation.receive({
-      type: "done", utterance: utterance.id, reason: "complete", audio_ms: 0, audio_samples: 0, chars: 1, metrics: { queue_ms: 0, first_audio_ms: null, generation_ms: 0, segments: 0 },
+      type: "done",
+      utterance: utterance.id,
+      reason: "complete",
+      audio_ms: 0,
+      audio_samples: 0,
+      chars: 1,
+      metrics: { queue_ms: 0, first_audio_ms: null, generation_ms: 0, segments: 0 },
     });
   }
   assert.equal(conversation.utterances.length, 50);

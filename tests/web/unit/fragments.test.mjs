@@ -4,9 +4,21 @@ import { test } from "node:test";
 import { TypingFeed, modelTokens } from "../../../web/src/fragments.js";
 
 const TEXTS = [
-  "", " ", "Hello, world!", "  two  spaces\n\nand lines ", "internationalisation of counterrevolutionaries", "<|emotion:elation|>Yes!",
-  "a<|prosody:pause|><|sfx:cough|>Ahem", "unfinished <|emotion:el", "<|broken", "naïve café e\u0301toile", "東京へ行きます。", "👩‍👩‍👧 and 😀😀😀",
-  "it's $29.99, isn’t it?", "\u{1f600}".repeat(20), "مرحبا بالعالم",
+  "",
+  " ",
+  "Hello, world!",
+  "  two  spaces\n\nand lines ",
+  "internationalisation of counterrevolutionaries",
+  "<|emotion:elation|>Yes!",
+  "a<|prosody:pause|><|sfx:cough|>Ahem",
+  "unfinished <|emotion:el",
+  "<|broken",
+  "naïve café e\u0301toile",
+  "東京へ行きます。",
+  "👩‍👩‍👧 and 😀😀😀",
+  "it's $29.99, isn’t it?",
+  "\u{1f600}".repeat(20),
+  "مرحبا بالعالم",
 ];
 
 test("tokens joined are the text", () => {

@@ -44,14 +44,21 @@ test("at equal rates every sample comes out once, unchanged, in order", () => {
 });
 
 test("pieces of any size give what one piece gives", () => {
-  for (const rates of [[24_000, 24_000], [24_000, 48_000], [24_000, 44_100], [48_000, 44_100], [8_000, 48_000]]) {
+  for (const rates of [
+    [24_000, 24_000],
+    [24_000, 48_000],
+    [24_000, 44_100],
+    [48_000, 44_100],
+    [8_000, 48_000],
+  ]) {
     const [source_rate_hz, output_rate_hz] = /** @type {[number, number]} */ (rates);
     const samples = sine(6001, source_rate_hz);
     const whole = makeBuffer({ source_rate_hz, output_rate_hz });
     whole.push(samples);
     whole.finish();
     const pieces = makeBuffer({ source_rate_hz, output_rate_hz });
-    for (let at = 0, size = 1; at < samples.length; at += size, size = (size * 5 + 3) % 997) pieces.push(samples.subarray(at, at + size));
+    for (let at = 0, size = 1; at < samples.length; at += size, size = (size * 5 + 3) % 997)
+      pieces.push(samples.subarray(at, at + size));
     pieces.finish();
     assert.deepEqual(pull(pieces), pull(whole), `${rates}`);
   }
@@ -167,7 +174,8 @@ test("a stop says how far it will have played before its fade is heard, and then
     assert.equal(buffer.played_samples, promised);
     assert.equal(tail.length, Math.round(0.01 * output_rate_hz));
     assert.ok(Math.abs(/** @type {number} */ (tail.at(-1))) < 0.01);
-    for (let i = 1; i < tail.length; i += 1) assert.ok(/** @type {number} */ (tail[i]) < /** @type {number} */ (tail[i - 1]));
+    for (let i = 1; i < tail.length; i += 1)
+      assert.ok(/** @type {number} */ (tail[i]) < /** @type {number} */ (tail[i - 1]));
     assert.equal(buffer.state, "ended");
   }
 });
@@ -193,7 +201,13 @@ test("a stop before any sound has played nothing, and late samples are dropped",
 
 test("a resampled tone is the same tone, and as long as the arithmetic says", () => {
   for (const [source_rate_hz, output_rate_hz] of /** @type {[number, number][]} */ ([
-    [24_000, 48_000], [24_000, 44_100], [22_050, 48_000], [8_000, 48_000], [48_000, 44_100], [44_100, 48_000], [48_000, 24_000],
+    [24_000, 48_000],
+    [24_000, 44_100],
+    [22_050, 48_000],
+    [8_000, 48_000],
+    [48_000, 44_100],
+    [44_100, 48_000],
+    [48_000, 24_000],
   ])) {
     const buffer = makeBuffer({ source_rate_hz, output_rate_hz });
     const count = source_rate_hz / 2;

@@ -50,5 +50,8 @@ test("a text message is a map with a type, and nothing else is", () => {
 });
 
 test("messages are sent as the protocol spells them", () => {
-  assert.equal(encodeMessage({ type: "text", utterance: "u", text: 'a "b" \u{1f600}' }), '{"type":"text","utterance":"u","text":"a \\"b\\" 😀"}');
+  assert.equal(
+    encodeMessage({ type: "text", utterance: "u", text: 'a "b" \u{1f600}' }),
+    '{"type":"text","utterance":"u","text":"a \\"b\\" 😀"}',
+  );
 });

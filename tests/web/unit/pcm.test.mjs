@@ -15,17 +15,24 @@ test("float samples are taken as they are", () => {
 });
 
 test("µ-law decodes by ITU-T G.711: its silences, extremes and a middle value", () => {
-  const decoded = PLAYABLE_FORMATS.mulaw.decode(new Uint8Array([0xff, 0x7f, 0x80, 0x00, 0xc0])).map((sample) => sample * 32768);
+  const decoded = PLAYABLE_FORMATS.mulaw
+    .decode(new Uint8Array([0xff, 0x7f, 0x80, 0x00, 0xc0]))
+    .map((sample) => sample * 32768);
   assert.deepEqual([...decoded], [0, -0, 32124, -32124, 1884]);
 });
 
 test("A-law decodes by ITU-T G.711: its smallest values, extremes and a middle value", () => {
-  const decoded = PLAYABLE_FORMATS.alaw.decode(new Uint8Array([0xd5, 0x55, 0xaa, 0x2a, 0x80])).map((sample) => sample * 32768);
+  const decoded = PLAYABLE_FORMATS.alaw
+    .decode(new Uint8Array([0xd5, 0x55, 0xaa, 0x2a, 0x80]))
+    .map((sample) => sample * 32768);
   assert.deepEqual([...decoded], [8, -8, 32256, -32256, 5504]);
 });
 
 test("half a sample is refused, not guessed", () => {
-  assert.throws(() => PLAYABLE_FORMATS.pcm_s16le.decode(new Uint8Array(3)), /3 bytes does not hold whole 2-byte samples/);
+  assert.throws(
+    () => PLAYABLE_FORMATS.pcm_s16le.decode(new Uint8Array(3)),
+    /3 bytes does not hold whole 2-byte samples/,
+  );
   assert.throws(() => PLAYABLE_FORMATS.pcm_f32le.decode(new Uint8Array(6)), /6 bytes/);
 });
 
@@ -43,7 +50,10 @@ test("a WAV file states its exact sizes and holds the samples rounded and clippe
   assert.equal(view.getUint32(40, true), 8);
   assert.equal(view.getUint32(24, true), 24_000);
   assert.equal(view.getUint32(28, true), 48_000);
-  assert.deepEqual([0, 1, 2, 3].map((i) => view.getInt16(44 + 2 * i, true)), [0, 16384, 32767, -32768]);
+  assert.deepEqual(
+    [0, 1, 2, 3].map((i) => view.getInt16(44 + 2 * i, true)),
+    [0, 16384, 32767, -32768],
+  );
 });
 
 test("16-bit audio that is saved is the audio that was sent", () => {

@@ -11,7 +11,8 @@ import { TAG_GROUPS, findTags, tagText } from "../../../web/src/tags.js";
 test("waits grow to a ceiling and start over after a success", () => {
   const backoff = new Backoff();
   const waits = Array.from({ length: 12 }, () => backoff.nextDelay(undefined, 0.999));
-  for (let i = 1; i < waits.length; i += 1) assert.ok(/** @type {number} */ (waits[i]) >= /** @type {number} */ (waits[i - 1]));
+  for (let i = 1; i < waits.length; i += 1)
+    assert.ok(/** @type {number} */ (waits[i]) >= /** @type {number} */ (waits[i - 1]));
   assert.ok(/** @type {number} */ (waits.at(-1)) <= 20);
   backoff.reset();
   assert.ok(backoff.nextDelay(undefined, 0) <= 0.5);
@@ -67,26 +68,50 @@ test("a tag is inserted in the form the protocol documents", () => {
 });
 
 test("stored settings that are missing, broken or out of range are as by default", () => {
-  for (const stored of [null, "", "{", "null", "7", "[]", '{"speed":9,"format":"opus","seed":-1,"theme":"pink","mode":1,"prebuffer_ms":"60"}']) {
+  for (const stored of [
+    null,
+    "",
+    "{",
+    "null",
+    "7",
+    "[]",
+    '{"speed":9,"format":"opus","seed":-1,"theme":"pink","mode":1,"prebuffer_ms":"60"}',
+  ]) {
     assert.deepEqual(parseSettings(stored), DEFAULT_SETTINGS, String(stored));
   }
 });
 
 test("settings survive storage", () => {
-  const settings = { ...DEFAULT_SETTINGS, voice: "gale", speed: 1.25, format: "mulaw", seed: 7, theme: /** @type {const} */ ("dark"), tokens_per_s: 60 };
+  const settings = {
+    ...DEFAULT_SETTINGS,
+    voice: "gale",
+    speed: 1.25,
+    format: "mulaw",
+    seed: 7,
+    theme: /** @type {const} */ ("dark"),
+    tokens_per_s: 60,
+  };
   assert.deepEqual(parseSettings(JSON.stringify(settings)), settings);
 });
 
 /** @param {string[]} parameters @returns {import("../../../web/src/connection.js").ServerInfo} */
 function info(parameters) {
   const voice = { id: "heart", name: "Heart", language: "en", description: "", derived_from: null };
-  return { voices: [voice], default_voice: "heart", model: { name: "m", word_timing: "exact", languages: ["en"], parameters, tags: {} } };
+  return {
+    voices: [voice],
+    default_voice: "heart",
+    model: { name: "m", word_timing: "exact", languages: ["en"], parameters, tags: {} },
+  };
 }
 
 test("only what the server can use is asked for", () => {
   const settings = { ...DEFAULT_SETTINGS, voice: "gone", speed: 1.5, seed: 4, language: "fr", sample_rate_hz: 16_000 };
   assert.deepEqual(openOptions(settings, info([])), { format: "pcm_s16le", voice: "heart", sample_rate_hz: 16_000 });
   assert.deepEqual(openOptions({ ...settings, format: "mulaw", language: "en" }, info(["speed", "seed"])), {
-    format: "mulaw", voice: "heart", speed: 1.5, seed: 4, language: "en",
+    format: "mulaw",
+    voice: "heart",
+    speed: 1.5,
+    seed: 4,
+    language: "en",
   });
 });

@@ -43,7 +43,13 @@ test("a key is named by its variable and never shown, and only where one is need
 });
 
 test("a text with quotes, dollars and backslashes is the same text in the shell", () => {
-  const body = JSON.stringify({ model: "hibari", voice: "heart", input: CONTEXT.text, response_format: "wav", speed: 1.25 });
+  const body = JSON.stringify({
+    model: "hibari",
+    voice: "heart",
+    input: CONTEXT.text,
+    response_format: "wav",
+    speed: 1.25,
+  });
   assert.ok(code("curl").includes(`-d '${body.replaceAll("'", `'\\''`)}'`));
 });
 

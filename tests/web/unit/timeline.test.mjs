@@ -33,7 +33,8 @@ test("everything lies within the width, in the order in which it happened", () =
   const segment = shapes.segments[0];
   assert.ok(segment !== undefined && shapes.first_audio_x !== null);
   assert.ok(0 <= first && first < segment.x && segment.x < shapes.first_audio_x && shapes.first_audio_x < second);
-  for (const x of [...shapes.fragments, ...shapes.waveform.map((bar) => bar.x), segment.x + segment.width]) assert.ok(x >= 0 && x <= WIDTH);
+  for (const x of [...shapes.fragments, ...shapes.waveform.map((bar) => bar.x), segment.x + segment.width])
+    assert.ok(x >= 0 && x <= WIDTH);
 });
 
 test("what was played stands where it was heard, a stall included; the rest follows now", () => {
@@ -63,7 +64,10 @@ test("the audio ahead of the listener is scaled by its largest", () => {
     { at_ms: 1300, received_ms: 2000, played_ms: 1000 },
   ];
   const shapes = timelineShapes(utterance, WIDTH, 1300);
-  assert.deepEqual(shapes?.lead.map(([, height]) => height), [1, 0.5]);
+  assert.deepEqual(
+    shapes?.lead.map(([, height]) => height),
+    [1, 0.5],
+  );
   assert.equal(shapes?.lead_scale_ms, 2000);
 });
 

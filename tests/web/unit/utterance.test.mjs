@@ -8,7 +8,14 @@ const RATE_HZ = 1000;
 function makeUtterance() {
   const utterance = new Utterance({ id: "u", voice: "heart", is_queued: false });
   utterance.begin({
-    type: "started", utterance: "u", number: 1, voice: "heart", format: "pcm_s16le", sample_rate_hz: RATE_HZ, seed: 3, word_timing: "exact",
+    type: "started",
+    utterance: "u",
+    number: 1,
+    voice: "heart",
+    format: "pcm_s16le",
+    sample_rate_hz: RATE_HZ,
+    seed: 3,
+    word_timing: "exact",
   });
   return utterance;
 }
@@ -17,7 +24,14 @@ function makeUtterance() {
 function frame(start_sample, count, { is_segment_end = false, is_last = false } = {}) {
   const samples = Int16Array.from({ length: count }, (_, i) => start_sample + i);
   return /** @type {const} */ ({
-    type: "audio", number: 1, seq: 1, start_sample, is_first: start_sample === 0, is_last, is_segment_end, payload: new Uint8Array(samples.buffer),
+    type: "audio",
+    number: 1,
+    seq: 1,
+    start_sample,
+    is_first: start_sample === 0,
+    is_last,
+    is_segment_end,
+    payload: new Uint8Array(samples.buffer),
   });
 }
 
@@ -43,12 +57,18 @@ test("text is kept by code points, however it is cut", () => {
 
 test("a word is heard when at least half of it was", () => {
   const utterance = withWords();
-  assert.deepEqual([0, 99, 100, 349, 350, 899, 900, 5000].map((at_ms) => utterance.heardWords(at_ms)), [0, 0, 1, 1, 2, 2, 3, 3]);
+  assert.deepEqual(
+    [0, 99, 100, 349, 350, 899, 900, 5000].map((at_ms) => utterance.heardWords(at_ms)),
+    [0, 0, 1, 1, 2, 2, 3, 3],
+  );
 });
 
 test("the word being said is known, and none between words", () => {
   const utterance = withWords();
-  assert.deepEqual([0, 199, 200, 249, 250, 449, 450, 799, 800, 1000].map((at_ms) => utterance.wordAt(at_ms)), [0, 0, -1, -1, 1, 1, -1, -1, 2, -1]);
+  assert.deepEqual(
+    [0, 199, 200, 249, 250, 449, 450, 799, 800, 1000].map((at_ms) => utterance.wordAt(at_ms)),
+    [0, 0, -1, -1, 1, 1, -1, -1, 2, -1],
+  );
 });
 
 test("a stop marks up to the first unheard word", () => {
@@ -76,7 +96,10 @@ test("audio that comes twice after a reconnection counts once, and a hole is an 
   assert.equal(utterance.receiveAudio(frame(0, 100), 7).length, 0);
   assert.equal(utterance.received_samples, 150);
   assert.throws(() => utterance.receiveAudio(frame(160, 10), 8), /10 samples are missing before sample 160/);
-  assert.deepEqual(utterance.chunks.flatMap((chunk) => [...chunk].map((sample) => sample * 32768)), Array.from({ length: 150 }, (_, i) => i));
+  assert.deepEqual(
+    utterance.chunks.flatMap((chunk) => [...chunk].map((sample) => sample * 32768)),
+    Array.from({ length: 150 }, (_, i) => i),
+  );
 });
 
 test("audio in a format this page cannot play is an error that names it", () => {
@@ -110,9 +133,15 @@ test("of an interrupted utterance what was heard is saved, of another all", () =
   utterance.receiveAudio(frame(0, 100), 0);
   utterance.receiveAudio(frame(100, 100), 0);
   utterance.played_samples = 130;
-  assert.equal(utterance.savedChunks().reduce((sum, chunk) => sum + chunk.length, 0), 200);
+  assert.equal(
+    utterance.savedChunks().reduce((sum, chunk) => sum + chunk.length, 0),
+    200,
+  );
   utterance.enter("stopping");
-  assert.deepEqual(utterance.savedChunks().map((chunk) => chunk.length), [100, 30]);
+  assert.deepEqual(
+    utterance.savedChunks().map((chunk) => chunk.length),
+    [100, 30],
+  );
 });
 
 test("what comes after the end changes no state", () => {
@@ -121,6 +150,7 @@ test("what comes after the end changes no state", () => {
   assert.ok(utterance.enter("stopping"));
   assert.ok(!utterance.enter("finished"));
   assert.ok(utterance.enter("interrupted"));
-  for (const state of /** @type {(keyof typeof TRANSITIONS)[]} */ (Object.keys(TRANSITIONS))) assert.ok(!utterance.enter(state));
+  for (const state of /** @type {(keyof typeof TRANSITIONS)[]} */ (Object.keys(TRANSITIONS)))
+    assert.ok(!utterance.enter(state));
   assert.ok(!utterance.is_open);
 });
