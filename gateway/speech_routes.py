@@ -2,119 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from gateway.auth import Access
-from gateway.dialects import cartesia_http, credentials, deepgram_http, elevenlabs_http, openai_speech
-from gateway.dialects.base import Handshake, ServerFacts
-from gateway.dialects.http_speech import STATUS, ErrorBody, HttpSpeechDialect, ReadOrder
+from gateway.dialects import LIST_ENDPOINTS, SPEECH_ENDPOINTS, ListEndpoint, SpeechEndpoint
+from gateway.dialects.http_speech import STATUS, ErrorBody, HttpSpeechDialect
 from gateway.errors import ErrorCode, HandshakeError
 from gateway.events import Failed
 from gateway.routes import admit, handshake_of, run_peer
 from gateway.service import Service
 from gateway.transports.http_stream import HttpStreamTransport
-
-Authenticate = Callable[[Access, Handshake, float], str]
-
-
-@dataclass(frozen=True, slots=True)
-class SpeechEndpoint:
-    """A vendor's POST: where, who may, how a request is read and an error written."""
-
-    name: str
-    paths: tuple[str, ...]
-    authenticate: Authenticate
-    read: ReadOrder
-    error_body: ErrorBody
-
-
-@dataclass(frozen=True, slots=True)
-class ListEndpoint:
-    """A vendor's GET about what is loaded. The last argument is the path's parameter, empty where it has none."""
-
-    paths: tuple[str, ...]
-    authenticate: Authenticate
-    read: Callable[[ServerFacts, str], dict[str, Any] | None]
-    error_body: ErrorBody
-
-
-def _mounted(vendor: str, *paths: str) -> tuple[str, ...]:
-    return (*paths, *(f"/{vendor}{path}" for path in paths))
-
-
-SPEECH_ENDPOINTS: Final[tuple[SpeechEndpoint, ...]] = (
-    SpeechEndpoint(
-        "openai speech",
-        _mounted("openai", "/v1/audio/speech"),
-        credentials.bearer,
-        openai_speech.read_order,
-        openai_speech.error_body,
-    ),
-    SpeechEndpoint(
-        "elevenlabs http",
-        _mounted(
-            "elevenlabs",
-            "/v1/text-to-speech/{voice_id}",
-            "/v1/text-to-speech/{voice_id}/stream",
-            "/v1/text-to-speech/{voice_id}/with-timestamps",
-            "/v1/text-to-speech/{voice_id}/stream/with-timestamps",
-        ),
-        credentials.elevenlabs,
-        elevenlabs_http.read_order,
-        elevenlabs_http.error_body,
-    ),
-    SpeechEndpoint(
-        "cartesia http",
-        _mounted("cartesia", "/tts/bytes", "/tts/sse"),
-        credentials.cartesia,
-        cartesia_http.read_order,
-        cartesia_http.error_body,
-    ),
-    SpeechEndpoint(
-        "deepgram http",
-        _mounted("deepgram", "/v1/speak", "/v2/speak"),
-        credentials.deepgram,
-        deepgram_http.read_order,
-        deepgram_http.error_body,
-    ),
-)
-
-LIST_ENDPOINTS: Final[tuple[ListEndpoint, ...]] = (
-    ListEndpoint(
-        _mounted("openai", "/v1/models"),
-        credentials.bearer,
-        lambda server, _: openai_speech.models(server),
-        openai_speech.error_body,
-    ),
-    ListEndpoint(
-        _mounted("openai", "/v1/audio/voices"),
-        credentials.bearer,
-        lambda server, _: openai_speech.voices(server),
-        openai_speech.error_body,
-    ),
-    ListEndpoint(
-        _mounted("elevenlabs", "/v1/voices", "/v2/voices"),
-        credentials.elevenlabs,
-        lambda server, _: elevenlabs_http.voices(server),
-        elevenlabs_http.error_body,
-    ),
-    ListEndpoint(
-        _mounted("elevenlabs", "/v1/voices/{name}"),
-        credentials.elevenlabs,
-        lambda server, name: next(
-            (elevenlabs_http.voice(voice) for voice in server.model.voices if voice.id == name), None
-        ),
-        elevenlabs_http.error_body,
-    ),
-)
 
 
 def speech_routes(service: Service) -> list[BaseRoute]:

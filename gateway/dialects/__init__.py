@@ -1,22 +1,25 @@
-"""DIALECTS: the only list of the wire protocols that agents' clients speak."""
+"""The only lists of what agents' clients speak: DIALECTS by WebSocket, SPEECH_ENDPOINTS and LIST_ENDPOINTS by HTTP."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from gateway.auth import Access
-from gateway.dialects import credentials
+from gateway.dialects import cartesia_http, credentials, deepgram_http, elevenlabs_http, openai_speech
 from gateway.dialects.base import Dialect, Handshake, ServerFacts
 from gateway.dialects.cartesia import CartesiaDialect
 from gateway.dialects.deepgram import DeepgramDialect
 from gateway.dialects.deepgram_flux import DeepgramFluxDialect
 from gateway.dialects.elevenlabs import ElevenLabsDialect
+from gateway.dialects.http_speech import ErrorBody, ReadOrder
 from gateway.dialects.jambonz import JambonzDialect
 from gateway.dialects.livekit import LiveKitDialect
 from gateway.dialects.native import NativeDialect
 from gateway.dialects.openai_realtime import OpenAiRealtimeDialect
+
+Authenticate = Callable[[Access, Handshake, float], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,28 @@ class DialectEntry:
     name: str
     paths: tuple[str, ...]
     make: Callable[[Handshake, ServerFacts], Dialect]
-    authenticate: Callable[[Access, Handshake, float], str]
+    authenticate: Authenticate
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechEndpoint:
+    """A vendor's POST: where, who may, how a request is read and an error written."""
+
+    name: str
+    paths: tuple[str, ...]
+    authenticate: Authenticate
+    read: ReadOrder
+    error_body: ErrorBody
+
+
+@dataclass(frozen=True, slots=True)
+class ListEndpoint:
+    """A vendor's GET about what is loaded. The last argument is the path's parameter, empty where it has none."""
+
+    paths: tuple[str, ...]
+    authenticate: Authenticate
+    read: Callable[[ServerFacts, str], dict[str, Any] | None]
+    error_body: ErrorBody
 
 
 def _mounted(vendor: str, *paths: str) -> tuple[str, ...]:
@@ -89,5 +113,71 @@ DIALECTS: Final[tuple[DialectEntry, ...]] = (
         paths=("/jambonz/tts",),
         make=JambonzDialect,
         authenticate=credentials.bearer,
+    ),
+)
+
+SPEECH_ENDPOINTS: Final[tuple[SpeechEndpoint, ...]] = (
+    SpeechEndpoint(
+        "openai speech",
+        _mounted("openai", "/v1/audio/speech"),
+        credentials.bearer,
+        openai_speech.read_order,
+        openai_speech.error_body,
+    ),
+    SpeechEndpoint(
+        "elevenlabs http",
+        _mounted(
+            "elevenlabs",
+            "/v1/text-to-speech/{voice_id}",
+            "/v1/text-to-speech/{voice_id}/stream",
+            "/v1/text-to-speech/{voice_id}/with-timestamps",
+            "/v1/text-to-speech/{voice_id}/stream/with-timestamps",
+        ),
+        credentials.elevenlabs,
+        elevenlabs_http.read_order,
+        elevenlabs_http.error_body,
+    ),
+    SpeechEndpoint(
+        "cartesia http",
+        _mounted("cartesia", "/tts/bytes", "/tts/sse"),
+        credentials.cartesia,
+        cartesia_http.read_order,
+        cartesia_http.error_body,
+    ),
+    SpeechEndpoint(
+        "deepgram http",
+        _mounted("deepgram", "/v1/speak", "/v2/speak"),
+        credentials.deepgram,
+        deepgram_http.read_order,
+        deepgram_http.error_body,
+    ),
+)
+
+LIST_ENDPOINTS: Final[tuple[ListEndpoint, ...]] = (
+    ListEndpoint(
+        _mounted("openai", "/v1/models"),
+        credentials.bearer,
+        lambda server, _: openai_speech.models(server),
+        openai_speech.error_body,
+    ),
+    ListEndpoint(
+        _mounted("openai", "/v1/audio/voices"),
+        credentials.bearer,
+        lambda server, _: openai_speech.voices(server),
+        openai_speech.error_body,
+    ),
+    ListEndpoint(
+        _mounted("elevenlabs", "/v1/voices", "/v2/voices"),
+        credentials.elevenlabs,
+        lambda server, _: elevenlabs_http.voices(server),
+        elevenlabs_http.error_body,
+    ),
+    ListEndpoint(
+        _mounted("elevenlabs", "/v1/voices/{name}"),
+        credentials.elevenlabs,
+        lambda server, name: next(
+            (elevenlabs_http.voice(voice) for voice in server.model.voices if voice.id == name), None
+        ),
+        elevenlabs_http.error_body,
     ),
 )
