@@ -8,6 +8,8 @@ import { tagText } from "./tags.js";
 
 /** @typedef {import("./settings.js").Settings} Settings */
 
+/** A focused text box brings up a keyboard over half the screen there. */
+const TOUCH = "(pointer: coarse)";
 /** A writer who pauses this long wants to hear what is there. */
 const PAUSE_MS = 700;
 
@@ -106,7 +108,7 @@ export class ComposerView {
     this.#is_speaking = is_speaking;
     this.#can_speak = can_speak;
     // A disabled button loses the focus; someone who has just stopped by keyboard goes on in the text box.
-    if (!is_speaking && document.activeElement === this.#stop) this.#text.focus();
+    if (!is_speaking && document.activeElement === this.#stop && !matchMedia(TOUCH).matches) this.#text.focus();
     this.#stop.disabled = !is_speaking;
     this.#showMode();
   }
@@ -176,7 +178,7 @@ export class ComposerView {
     this.#text.value = "";
     this.#showMode();
     // On a phone the keyboard would cover what is being said.
-    if (matchMedia("(pointer: coarse)").matches) this.#text.blur();
+    if (matchMedia(TOUCH).matches) this.#text.blur();
     this.#actions.onChange();
   }
 

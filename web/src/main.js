@@ -142,9 +142,12 @@ let turn = Promise.resolve();
 function say(action) {
   player.setPrebuffer(settings.prebuffer_ms / 1000);
   player.unlock();
-  turn = turn.then(async () => {
-    if (await connection.demand()) await action();
-  });
+  turn = turn
+    .then(async () => {
+      if (await connection.demand()) await action();
+    })
+    // One that went wrong is told, and does not silence those after it.
+    .catch(reportError);
 }
 
 async function stop() {
