@@ -2,7 +2,7 @@
 
 A block is a row of frames of 300 samples. Each stretch of it comes from one call of the net; where a phrase runs on
 into the next, the spectra at the seam and the phase of the pulse train are carried over, so the join is an overlap-add
-like any other. Where silence lies between, phrases start from and end in nothing.
+like any other. Where silence lies between, or the next phrase is not known yet, they start from and end in nothing.
 """
 
 from __future__ import annotations
@@ -187,7 +187,8 @@ class Composer:
                 layout.speak_coloured(call, source, colouring)
             layout.mark(call, script.words[step.first : step.last])
             layout.rest_after(step.ending, call)
-        if not plan.steps and script.boundary in ("end", "paragraph"):
+        if script.own.stop == len(script.words):
+            # Nothing is known to follow: a listener may have to wait for it, and should not hear the speech cut off.
             layout.release()
         return layout.block()
 

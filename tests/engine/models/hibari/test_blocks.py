@@ -82,8 +82,15 @@ def test_speech_begins_at_once_and_ends_with_what_its_punctuation_needs() -> Non
     assert silence_s(whole(composed("This is it", "paragraph")))[1] == pytest.approx(PAUSES.paragraph_s, abs=0.06)
 
 
-def test_a_phrase_cut_in_mid_sentence_ends_without_silence_and_leaves_a_seam() -> None:
+def test_a_phrase_cut_where_nothing_is_known_to_follow_dies_away_without_a_pause() -> None:
     block = composed("I saw the", "forced")
+    assert block.seam.spectra is None
+    assert abs(float(whole(block)[-1])) < 1e-3
+    assert silence_s(whole(block))[1] <= 0.06
+
+
+def test_a_phrase_cut_before_known_words_ends_without_silence_and_leaves_a_seam() -> None:
+    block = composed("I saw the", "forced", after="old house.")
     assert block.seam.spectra is not None
     assert silence_s(whole(block))[1] <= 0.03
 
@@ -109,15 +116,15 @@ def test_the_samples_at_a_join_are_one_overlap_add() -> None:
 
 
 def test_a_phrase_that_nothing_continues_dies_away() -> None:
-    first = composed("We are", "forced")
+    first = composed("We are", "forced", after="all alone now.")
     rest = COMPOSER.compose(Script("", (), range(0), 0, "end", ()), PhrasePlan((), ()), BASE_VOICE, first.seam, (1, 1))
     assert 0 < rest.frames <= 4
     assert abs(float(whole(rest)[-1])) < 1e-3
 
 
 def test_a_text_with_nothing_to_say_has_no_frames_and_passes_the_seam_on() -> None:
-    first = composed("We are", "forced")
-    script = Script("—", READER.words("—"), range(1), 0, "clause", ())
+    first = composed("We are", "forced", after="all alone now.")
+    script = Script("— now", READER.words("— now"), range(1), 0, "clause", ())
     block = COMPOSER.compose(script, plan_phrases(script, TagState(), 1.0, True), BASE_VOICE, first.seam, (1, 1))
     assert block.frames == 0
     assert block.seam.spectra is not None
