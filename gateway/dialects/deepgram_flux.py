@@ -132,6 +132,8 @@ class DeepgramFluxDialect:
 
     def _interrupted(self, offset: Fields) -> list[ClientEvent]:
         offset_ms = offset.integer("value")
+        if self._interrupt is not None:
+            return [self._warning("INTERRUPT_IN_PROGRESS", "the interrupt before has not been answered yet")]
         if offset_ms is not None and offset_ms <= self._last_offset_ms and self._last_offset_ms:
             return [
                 self._warning(

@@ -127,7 +127,10 @@ class ElevenLabsDialect:
         if self._mode == "single":
             return self._receive_single(fields)
         if fields.flag("close_socket"):
-            return [*(EndText(context) for context in self._contexts), Leave()]
+            ended = [context_id for context_id, context in self._contexts.items() if context.last != "close"]
+            for context_id in ended:
+                self._contexts[context_id].last = "close"
+            return [*(EndText(context_id) for context_id in ended), Leave()]
         text = fields.text("text")
         context_id = fields.identifier("context_id") or fields.identifier("contextId")
         if context_id is None:

@@ -106,6 +106,17 @@ def test_an_offset_has_to_advance_past_the_last_one() -> None:
     assert (warning["type"], warning["code"]) == ("Warning", "INVALID_INTERRUPT_OFFSET")
 
 
+def test_one_interrupt_is_carried_out_at_a_time() -> None:
+    talk = flux(is_engine_held=True)
+    talk.send(say("A long story."))
+    events = talk.dialect.receive('{"type": "Interrupt"}')
+    talk.send(interrupt())
+    assert talk.got[-1]["code"] == "INTERRUPT_IN_PROGRESS"
+    talk._handle(events)
+    talk.pump()
+    assert talk.got[-1]["type"] == "SpeechInterrupted"
+
+
 def test_an_interrupt_of_nothing_is_a_warning() -> None:
     (warning,) = flux().send(interrupt(100))
     assert (warning["type"], warning["code"]) == ("Warning", "NO_ACTIVE_SPEECH")
