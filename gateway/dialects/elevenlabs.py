@@ -127,10 +127,7 @@ class ElevenLabsDialect:
         if self._mode == "single":
             return self._receive_single(fields)
         if fields.flag("close_socket"):
-            ended = [context_id for context_id, context in self._contexts.items() if context.last != "close"]
-            for context_id in ended:
-                self._contexts[context_id].last = "close"
-            return [*(EndText(context_id) for context_id in ended), Leave()]
+            return self._close_all()
         text = fields.text("text")
         context_id = fields.identifier("context_id") or fields.identifier("contextId")
         if context_id is None:
@@ -142,6 +139,15 @@ class ElevenLabsDialect:
         except ClientError as error:
             error.utterance = context_id
             raise
+
+    def _close_all(self) -> list[ClientEvent]:
+        """Speak what every context still has, then close."""
+        events: list[ClientEvent] = []
+        for name, context in self._contexts.items():
+            if context.last != "close":
+                context.last = "close"
+                events.append(EndText(name))
+        return [*events, Leave()]
 
     def _receive_context(self, context_id: str, text: str | None, fields: Fields) -> list[ClientEvent]:
         is_flush, is_close = fields.flag("flush"), fields.flag("close_context")
