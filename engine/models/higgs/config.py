@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from math import ceil, floor, prod
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +17,11 @@ from engine.runtime.kv_cache import KvGeometry
 from engine.runtime.runaway import RunawayLimits
 from engine.runtime.sampling import SamplingParameters
 
+DTYPES = ("float32", "bfloat16")
+MAY_BE_ZERO = frozenset(
+    ("history_blocks", "history_s", "first_right_context_frames", "join_fade_ms", "join_overlap_ms", "temperature")
+)
+"""Options for which 0 means something; every other number has to be more."""
 MODEL_TYPE = "higgs_multimodal_qwen3"
 LICENCE_NOTICE = (
     "Higgs Audio v3 weights are Boson AI's, under a research and non-commercial licence: read it in the checkpoint's "
@@ -177,7 +182,7 @@ class HiggsSettings:
     """Fade at the two edges of every block."""
     join_overlap_ms: float = 20.0
     """Cross-fade into the window after one that had to do with less right context than the codec reaches."""
-    has_staircase: bool = True
+    has_eoc_staircase: bool = True
     """Force the end-of-codes staircase of the training layout and forbid marks elsewhere. Not yet compared with free
     marks on the real weights."""
     is_rope_rounded: bool = True
@@ -208,6 +213,70 @@ class HiggsSettings:
 
     def kv_geometry(self, backbone: BackboneGeometry) -> KvGeometry:
         return KvGeometry(backbone.layers, backbone.kv_heads, backbone.head_size, self.page_tokens, self.torch_dtype)
+
+
+def read_settings(device: str, voices: Path | None, options: Mapping[str, object]) -> HiggsSettings:
+    """Settings from an operator's options: a kind of device's defaults, changed by name. An option is called as its
+    field without is_ or has_ ("deterministic", "eoc_staircase", "history_blocks" ...); "temperature", "top_p" and
+    "top_k" are the sampling defaults, "max_silence_s" and "max_repeat_s" the runaway limits.
+
+    Raises ModelLoadError that names an unknown option, or one of the wrong type or sign.
+    """
+    settings = HiggsSettings(device=device, voices=voices)
+    if device.startswith("cuda"):
+        settings = replace(
+            settings,
+            dtype="bfloat16",
+            max_sequences=128,
+            max_decode_batch=128,
+            max_prefill_tokens=2048,
+            max_windows_per_tick=32,
+        )
+    else:
+        settings = replace(settings, max_context_tokens=2048, max_block_rows=1024)
+    changes: dict[str, dict[str, object]] = {"": {}, "sampling": {}, "runaway": {}}
+    places = _option_places(settings)
+    for name, value in options.items():
+        if name not in places:
+            raise ModelLoadError(f"model 'higgs' has no option {name!r}; there are: {', '.join(sorted(places))}")
+        group, key, kind = places[name]
+        changes[group][key] = _option(name, value, kind)
+    return replace(
+        settings,
+        **changes[""],  # type: ignore[arg-type]  # checked by _option
+        sampling=replace(settings.sampling, **changes["sampling"]),  # type: ignore[arg-type]
+        runaway=replace(settings.runaway, **changes["runaway"]),  # type: ignore[arg-type]
+    )
+
+
+def _option_places(settings: HiggsSettings) -> dict[str, tuple[str, str, str]]:
+    """Option -> (group, field, annotation). `device` and `voices` are the caller's, seeds the requests'."""
+    places = {}
+    for group, owner in (("", settings), ("sampling", settings.sampling), ("runaway", settings.runaway)):
+        for one in fields(owner):
+            if one.name not in ("device", "voices", "seed", "sampling", "runaway"):
+                option = one.name.removeprefix("is_").removeprefix("has_")
+                places[option] = (group, one.name, str(one.type))
+    return places
+
+
+def _option(name: str, value: object, annotation: str) -> object:
+    """The value, if it is of the annotated kind and not too small."""
+    if value is None and annotation.endswith("| None"):
+        return value
+    kind = annotation.removesuffix(" | None")
+    if kind == "bool":
+        is_fit = isinstance(value, bool)
+    elif kind in ("int", "float"):
+        is_number = isinstance(value, int | float if kind == "float" else int) and not isinstance(value, bool)
+        is_fit = is_number and (value > 0 or value == 0 and name in MAY_BE_ZERO)  # type: ignore[operator]
+        kind += " from 0 on" if name in MAY_BE_ZERO else " above 0"
+    else:
+        kind = " or ".join(DTYPES)
+        is_fit = value in DTYPES
+    if not is_fit:
+        raise ModelLoadError(f"option {name!r} of model 'higgs' is {value!r}; it takes {kind}")
+    return value
 
 
 def model_spec(geometry: HiggsGeometry, settings: HiggsSettings) -> ModelSpec:

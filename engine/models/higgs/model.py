@@ -123,7 +123,9 @@ class HiggsModel:
         self._is_untrained = is_untrained
         self._device = torch.device(settings.device)
         codec = geometry.codec
-        self._pattern = DelayPattern(geometry.codebooks, geometry.begin_code, geometry.end_code, settings.has_staircase)
+        self._pattern = DelayPattern(
+            geometry.codebooks, geometry.begin_code, geometry.end_code, settings.has_eoc_staircase
+        )
         self._writer = PromptWriter(tokenizer, geometry.codebooks, codec.frames_per_s, settings.max_block_rows)
         self._spec = model_spec(geometry, settings)
         self._cache = PagedKvCache(settings.kv_geometry(geometry.backbone), self._spec.page_count, self._device)
@@ -143,21 +145,6 @@ class HiggsModel:
             self.voices = VoiceLibrary(
                 VoiceStore(settings.voices), self._encode, codec.sample_rate_hz, _codec_key(parts), settings.max_voice_s
             )
-
-    @staticmethod
-    def settings_for(device: str, voices: Path | None) -> HiggsSettings:
-        """The defaults for a kind of device: an accelerator runs in bfloat16, with many sequences."""
-        if device.startswith("cuda"):
-            return HiggsSettings(
-                device=device,
-                dtype="bfloat16",
-                max_sequences=128,
-                max_decode_batch=128,
-                max_prefill_tokens=2048,
-                max_windows_per_tick=32,
-                voices=voices,
-            )
-        return HiggsSettings(device=device, max_context_tokens=2048, max_block_rows=1024, voices=voices)
 
     @classmethod
     def load(

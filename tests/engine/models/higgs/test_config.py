@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 from engine.errors import ModelLoadError
-from engine.models.higgs.config import BackboneGeometry, CodecGeometry, HiggsSettings, read_geometry
+from engine.models.higgs.config import BackboneGeometry, CodecGeometry, HiggsSettings, read_geometry, read_settings
 from engine.models.higgs.weights import memory_plan, part_bytes, with_kv_that_fits
 
 PUBLIC: dict[str, Any] = {
@@ -123,3 +123,39 @@ def test_kv_memory_that_is_left_open_is_what_the_sequences_want_or_what_the_devi
     assert fitted.kv_tokens is not None
     assert 4096 <= fitted.kv_tokens < 4096 * 4096
     assert with_kv_that_fits(geometry, fitted) is fitted
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+def test_options_change_the_defaults_of_a_device_by_name() -> None:
+    settings = read_settings(
+        "cpu",
+        None,
+        {"deterministic": True, "eoc_staircase": False, "history_blocks": 0, "top_k": 50, "max_silence_s": 6},
+    )
+    assert settings.is_deterministic
+    assert not settings.has_eoc_staircase
+    assert (settings.history_blocks, settings.sampling.top_k, settings.runaway.max_silence_s) == (0, 50, 6)
+    assert read_settings("cuda:1", None, {}).dtype == "bfloat16"
+    assert read_settings("cuda:1", None, {"dtype": "float32", "kv_tokens": None}).torch_dtype.itemsize == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"history": 3}, "has no option 'history'; there are: .*history_blocks"),
+        ({"device": "cuda"}, "has no option 'device'"),
+        ({"deterministic": "yes"}, "'deterministic' of model 'higgs' is 'yes'; it takes bool"),
+        ({"history_blocks": True}, "takes int"),
+        ({"history_blocks": -1}, "-1; it takes int from 0 on"),
+        ({"history_s": "30"}, "takes float"),
+        ({"history_blocks": None}, "takes int"),
+        ({"dtype": "float16"}, "takes float32 or bfloat16"),
+        ({"top_p": -0.5}, "takes float above 0"),
+        ({"page_tokens": 0}, "takes int above 0"),
+    ],
+)
+def test_an_option_that_is_unknown_or_unfit_is_refused_by_name(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ModelLoadError, match=message):
+        read_settings("cpu", None, options)

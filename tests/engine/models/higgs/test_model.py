@@ -164,7 +164,7 @@ def test_a_sequence_that_lost_its_pages_comes_back_by_prefilling_its_rows(tiny_f
 
 
 def test_without_the_staircase_marks_are_taken_as_drawn(tiny_folder: Path, qwen3: Any) -> None:
-    witness = KvWitness(load(tiny_folder, has_staircase=False))
+    witness = KvWitness(load(tiny_folder, has_eoc_staircase=False))
     SyncDriver(witness).speak(request(top_k=1026, top_p=1.0, temperature=3.0), *segments(*TEXTS[:3]))
     assert witness.check(qwen3) > 50
 
@@ -314,7 +314,7 @@ def test_words_are_estimated_in_order_inside_the_audio_and_before_their_segment_
 
 def test_a_block_that_repeats_itself_is_ended_and_reported(tiny_folder: Path) -> None:
     limits = RunawayLimits(max_silence_s=60.0, max_repeat_s=0.3, silence_level=1e-4)
-    model = load(tiny_folder, runaway=limits, has_staircase=True)
+    model = load(tiny_folder, runaway=limits, has_eoc_staircase=True)
     with torch.no_grad():
         model._parts.codebooks.embedding.zero_()  # every logit equal: greedy repeats code 0
     driver = SyncDriver(model)
