@@ -269,7 +269,7 @@ def _option(name: str, value: object, annotation: str) -> object:
         is_fit = isinstance(value, bool)
     elif kind in ("int", "float"):
         is_number = isinstance(value, int | float if kind == "float" else int) and not isinstance(value, bool)
-        is_fit = is_number and (value > 0 or value == 0 and name in MAY_BE_ZERO)  # type: ignore[operator]
+        is_fit = is_number and (value > 0 or (value == 0 and name in MAY_BE_ZERO))  # type: ignore[operator]
         kind += " from 0 on" if name in MAY_BE_ZERO else " above 0"
     else:
         kind = " or ".join(DTYPES)
