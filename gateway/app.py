@@ -105,7 +105,12 @@ def make_service(config: Config, engine: LocalEngine, clock: Callable[[], float]
             version=version(),
         ),
         catalog=VoiceCatalog(engine.info),
-        names=VendorNames(config.dialects.voices, config.dialects.models, config.dialects.unknown_names),
+        names=VendorNames(
+            config.dialects.voices,
+            config.dialects.models,
+            config.dialects.unknown_names,
+            tuple(voice.id for voice in engine.info.voices),
+        ),
         stalled_s=config.server.stalled_s,
         version=version(),
         clock=clock,

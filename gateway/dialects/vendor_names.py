@@ -9,13 +9,14 @@ from typing import Final, Literal
 from engine.speech import ModelInfo
 from gateway.errors import ClientError, ErrorCode, WarningCode
 from gateway.events import Remark
+from gateway.voices import find_voice
 
 UnknownName = Literal["default", "error"]
 
 PRESETS: Final = (
     "alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx", "sage", "shimmer", "verse"
 )  # fmt: skip
-"""Names that some clients insist on; where the table says nothing else they stand for the model's voices in turn."""
+"""Names that some clients insist on; where the table says nothing else they stand for the model's own voices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +35,20 @@ class VendorNames:
     models: Mapping[str, str]
     unknown: UnknownName
     """What an unknown name gets: the default and a warning, or an error."""
+    preset_voices: tuple[str, ...]
+    """The model's own voices, which the presets stand for whatever else has been cloned."""
 
     def voice(self, name: str | None, model: ModelInfo) -> Named:
         """The voice for a vendor's name. Raises ClientError voice_not_found where unknown names are errors."""
         if name is None or name == "":
             return Named(None)
-        known = [voice.id for voice in model.voices]
-        wanted = self.voices.get(name, name)
-        if wanted in known:
-            return Named(wanted)
-        if name in PRESETS and name not in self.voices and known:
-            return Named(known[PRESETS.index(name) % len(known)])
-        sentence = (
-            f"voice {name!r:.80} is not known here; known: {', '.join(known)} (setting dialects.voices maps names)"
-        )
+        found = find_voice(self.voices.get(name, name), model)
+        if found is not None:
+            return Named(found.id)
+        if name in PRESETS and name not in self.voices and self.preset_voices:
+            return Named(self.preset_voices[PRESETS.index(name) % len(self.preset_voices)])
+        known = ", ".join(voice.id for voice in model.voices)
+        sentence = f"voice {name!r:.80} is not known here; known: {known} (setting dialects.voices maps names)"
         if self.unknown == "error":
             raise ClientError(ErrorCode.VOICE_NOT_FOUND, sentence)
         return Named(

@@ -28,7 +28,7 @@ def facts(
     models: Mapping[str, str] | None = None,
     unknown: UnknownName = "default",
 ) -> ServerFacts:
-    return ServerFacts(SETTINGS.limits, MODEL, VendorNames(voices or {}, models or {}, unknown))
+    return ServerFacts(SETTINGS.limits, MODEL, VendorNames(voices or {}, models or {}, unknown, ("alto", "bass")))
 
 
 def handshake(

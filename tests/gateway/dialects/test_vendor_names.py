@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from engine.speech import VoiceInfo
 from gateway.dialects.vendor_names import PRESETS, VendorNames
 from gateway.errors import ClientError, ErrorCode, WarningCode
 from tests.fakes.talk import MODEL
 
-PLAIN = VendorNames({}, {}, "default")
-STRICT = VendorNames({}, {}, "error")
+OWN = ("alto", "bass")
+PLAIN = VendorNames({}, {}, "default", OWN)
+STRICT = VendorNames({}, {}, "error", OWN)
 
 
 def test_our_own_names_and_those_of_the_table_are_used_without_a_word() -> None:
-    names = VendorNames({"aura-2": "bass", "alto": "bass"}, {"sonic-3": "stand-in"}, "error")
+    names = VendorNames({"aura-2": "bass", "alto": "bass"}, {"sonic-3": "stand-in"}, "error", OWN)
     assert (names.voice("bass", MODEL).value, names.voice("aura-2", MODEL).value) == ("bass", "bass")
     assert names.voice("alto", MODEL).value == "bass"
     assert names.model("sonic-3", MODEL) is names.model("stand-in", MODEL) is None
@@ -28,7 +32,7 @@ def test_no_name_is_the_default(name: str | None) -> None:
 
 def test_the_presets_of_openai_are_spread_over_the_voices() -> None:
     assert {STRICT.voice(name, MODEL).value for name in PRESETS} == {"alto", "bass"}
-    assert VendorNames({"alloy": "bass"}, {}, "error").voice("alloy", MODEL).value == "bass"
+    assert VendorNames({"alloy": "bass"}, {}, "error", OWN).voice("alloy", MODEL).value == "bass"
 
 
 def test_an_unknown_name_is_replaced_with_a_warning() -> None:
@@ -50,4 +54,10 @@ def test_or_refused_by_setting() -> None:
 
 
 def test_a_table_that_points_nowhere_is_like_an_unknown_name() -> None:
-    assert VendorNames({"alloy": "gone"}, {}, "default").voice("alloy", MODEL).remark is not None
+    assert VendorNames({"alloy": "gone"}, {}, "default", OWN).voice("alloy", MODEL).remark is not None
+
+
+def test_a_cloned_voice_is_meant_by_its_id_or_its_name_and_moves_no_preset() -> None:
+    cloned = replace(MODEL, voices=(*MODEL.voices, VoiceInfo("v_1f", "Grandmother", "en")))
+    assert STRICT.voice("v_1f", cloned).value == STRICT.voice("Grandmother", cloned).value == "v_1f"
+    assert [STRICT.voice(name, cloned) for name in PRESETS] == [STRICT.voice(name, MODEL) for name in PRESETS]
