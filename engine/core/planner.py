@@ -253,22 +253,28 @@ class Planner:
         self, sequence: Sequence, deadline_s: float, now_s: float, ends_at_s: float, windows: list[ReadyWindow]
     ) -> bool:
         """May work of this sequence that cannot be interrupted run until `ends_at_s`? Not while it has little to play
-        and could be given a window first. Where other plans go on beside it, the last place but one is for work that is
-        pressing; where none do, it waits for windows of any stream with nothing to play, and for those of streams that
-        would run dry in it, unless it is due even sooner."""
+        and could be given a window first; nor, where it would be alone, while a stream with nothing to play could, or
+        where another that could be served now would run dry in it, unless the work is due even sooner."""
         flight = self._roster.flight
         has_window = flight.is_voicing(sequence.id) or any(window[2] is sequence for window in windows)
         if has_window and sequence.clock.lead_s(now_s) < self._pacing.ample_lead_s:
             return False
         if flight.most > 1:
-            is_pressing = deadline_s - (ends_at_s - now_s) < now_s + self._pacing.urgent_lead_s
-            return is_pressing or flight.fill_count < max(1, flight.most - 2)
+            return flight.fill_count < self._places(deadline_s - ends_at_s)
         for window_deadline_s, _, other, _, _ in windows:
             if other.clock.lead_s(now_s) <= 0.0:
                 return False
             if other is not sequence and window_deadline_s < min(ends_at_s, deadline_s):
                 return False
         return True
+
+    def _places(self, slack_s: float) -> int:
+        """How many of the places for prefills beside each other are for work with that much time to spare. The last is
+        kept for what is urgent, the last but one for what is not ample."""
+        most = self._roster.flight.most - 1
+        if slack_s < self._pacing.urgent_lead_s:
+            return most
+        return max(1, most - 1 if slack_s < self._pacing.ample_lead_s else most - 2)
 
     def _start(self, sequence: Sequence, block: Block, now_s: float) -> bool:
         """Give a waiting sequence the pages for the whole of its next block."""

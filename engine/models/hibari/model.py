@@ -69,7 +69,9 @@ SPEC: Final = ModelSpec(
     max_windows_per_tick=16,
     history_blocks=8,
     history_s=30.0,
+    max_plans=4,
 )
+"""Up to three segments are in the net at once, one of them a listener's who waits, and windows are made beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,8 @@ Answer = TypeVar("Answer")
 
 
 class HibariModel:
-    """engine.speech_model.SpeechModel. `execute` is for one thread at a time; it uses two of its own inside."""
+    """engine.speech_model.SpeechModel. `execute` is for several threads at once, of different plans (ModelSpec.max_plans
+    says what they have in common); it uses two of its own inside."""
 
     def __init__(self, net: AcousticNet, phonemizer: Phonemizer, has_effects: bool) -> None:
         self._net = net

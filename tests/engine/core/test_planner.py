@@ -221,3 +221,122 @@ def test_the_next_utterance_may_be_made_while_the_one_before_is_still_heard() ->
     driver.run()
     assert driver.chunks[first][-1].is_final
     assert driver.chunks[second][-1].is_final
+
+
+def test_a_net_that_takes_longer_than_declared_is_not_started_where_a_stream_would_run_dry_in_it() -> None:
+    for slowness, may_start in ((1.0, True), (10.0, False)):
+        driver = SyncDriver(WholeFramesModel(net_cost_s=0.02), EngineSettings(max_unread_s=1.0))
+        for number in range(30):  # what the machine does to the nets
+            taught = driver.open(REQUEST, lane=f"lesson {number}")
+            driver.feed(taught, whole_segment("Oh."))
+            plan = driver.plan()
+            assert plan is not None
+            assert plan.prefill
+            driver.tick_s = 0.02 * slowness
+            driver.commit(plan, driver.model.execute(plan))
+            driver.tick_s = 0.0
+            driver.run()
+        driver.now_s += 60.0
+        first = opened(driver, "first", LONG * 2)
+        run_until_heard(driver, first)
+        driver.now_s += 0.05
+        second = driver.open(REQUEST, lane="second")
+        driver.feed(second, whole_segment(LONG))
+        driver.tick()
+        assert bool(driver.model.plans[-1].prefill) is may_start
+
+
+def several(**changes: int) -> WholeFramesModel:
+    return WholeFramesModel(small_spec(WHOLE_FRAMES_SPEC, max_plans=4, max_prefill_tokens=1, **changes))
+
+
+def test_a_new_stream_waits_neither_for_the_nets_nor_for_the_windows_of_others() -> None:
+    driver = SyncDriver(several(), EngineSettings(max_unread_s=60.0))
+    ahead = opened(driver, "ahead", LONG * 4)
+    run_until_heard(driver, ahead)
+    windows = driver.plan()
+    assert windows is not None
+    assert windows.vocode
+    opened(driver, "other")
+    other = driver.plan()
+    opened(driver, "new")
+    new = driver.plan()
+    assert other is not None
+    assert new is not None
+    assert [item.sequence for item in other.prefill] == [driver._lanes["other"]]
+    assert [item.sequence for item in new.prefill] == [driver._lanes["new"]]
+    driver.commit(new, driver.model.execute(new))
+    driver.commit(windows, driver.model.execute(windows))
+    heard = driver.plan()
+    assert heard is not None
+    assert heard.vocode[0].sequence == driver._lanes["new"]
+
+
+def test_work_of_streams_well_ahead_leaves_places_to_those_that_wait() -> None:
+    driver = SyncDriver(several(), EngineSettings(max_unread_s=600.0))
+    for number in range(3):
+        utterance = driver.open(REQUEST, lane=f"ahead {number}")
+        driver.feed(utterance, whole_segment(LONG))
+        driver.run()
+        driver.feed(utterance, whole_segment(LONG, len(LONG)))
+    ample = driver.plan()
+    assert ample is not None
+    assert ample.prefill
+    assert driver.plan() is None
+    for lane in ("new", "newer"):
+        opened(driver, lane)
+        plan = driver.plan()
+        assert plan is not None
+        assert [item.sequence for item in plan.prefill] == [driver._lanes[lane]]
+
+
+def test_the_next_net_of_a_stream_waits_for_its_first_windows() -> None:
+    driver = SyncDriver(several(), EngineSettings(max_unread_s=60.0))
+    utterance = opened(driver, "new")
+    other = driver.open(REQUEST, lane="new")
+    driver.feed(other, whole_segment(LONG))
+    net = driver.plan()
+    assert net is not None
+    driver.commit(net, driver.model.execute(net))
+    plan = driver.plan()
+    while plan is not None and not plan.prefill:
+        assert driver.plan() is None
+        driver.commit(plan, driver.model.execute(plan))
+        plan = driver.plan()
+    assert plan is not None
+    assert sum(len(chunk.pcm) for chunk in driver.chunks[utterance]) > 0.9 * 24000
+
+
+def test_a_lane_is_told_to_forget_only_when_no_plan_is_about_it() -> None:
+    driver = SyncDriver(several())
+    utterance = opened(driver, "main")
+    net = driver.plan()
+    assert net is not None
+    driver.cancel(utterance, 0, 0)
+    again = opened(driver, "main", "Again.")
+    assert driver.plan() is None
+    driver.commit(net, driver.model.execute(net))
+    after = driver.plan()
+    assert after is not None
+    assert [(one.sequence, one.block) for one in after.forgets] == [(driver._lanes["main"], 0)]
+    assert [item.starts_block for item in after.prefill] == [1]
+    driver.commit(after, driver.model.execute(after))
+    driver.run()
+    assert driver.chunks[again]
+
+
+def test_while_somebody_waits_no_more_windows_are_made_than_a_short_time_allows() -> None:
+    driver = SyncDriver(several(), EngineSettings(max_unread_s=600.0, short_tick_s=0.01))
+    lanes = [opened(driver, f"lane {number}", LONG) for number in range(8)]
+    while (plan := driver.plan()) is not None:
+        driver.tick_s = 0.001 * sum(item.end_frame - item.start_frame for item in plan.vocode)
+        driver.commit(plan, driver.model.execute(plan))
+        if all(driver.chunks[lane] for lane in lanes):
+            break
+    driver.now_s += 60.0  # all have run dry
+    plan = driver.plan()
+    while plan is not None and not plan.vocode:
+        driver.commit(plan, driver.model.execute(plan))
+        plan = driver.plan()
+    assert plan is not None
+    assert 1 <= len(plan.vocode) <= 3
