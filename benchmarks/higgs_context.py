@@ -41,7 +41,7 @@ def measure(model: HiggsModel, right: int) -> dict[str, Any]:
             for start in range(0, FRAMES, WINDOW)
         ]
         asked = [CodecWindow(codes[first:last], start - first, last - end) for first, start, end, last in spans]
-        decoded = decode_windows(model._parts.decoder, asked, spf)
+        decoded = decode_windows(model._parts.decoder, asked, spf, 200)
     level = float(np.sqrt(np.mean(whole**2)))
     hard = np.concatenate([window.pcm for window in decoded])
     join = BlockJoin(0, round(0.02 * codec.sample_rate_hz), reach)

@@ -226,7 +226,7 @@ def windows(model: HiggsModel) -> list[dict[str, Any]]:
     """Milliseconds of a vocoder batch by its number of windows and their length, context included."""
     device, found = model._settings.device, []
     for frames in (15, 30, 70):
-        for batch in (1, 8, 32):
+        for batch in (1, 8, 32) if device.startswith("cuda") else (1, 4):
             codes = torch.randint(0, 1024, (batch, frames, model._geometry.codebooks), device=device)
             with torch.inference_mode():
                 ms = timed_ms(lambda codes=codes: model._parts.decoder(codes), device, 5)  # type: ignore[misc]

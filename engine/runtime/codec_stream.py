@@ -38,16 +38,22 @@ class DecodedWindow:
     beyond: Pcm
 
 
-def decode_windows(decode: Decode, windows: Sequence[CodecWindow], samples_per_frame: int) -> list[DecodedWindow]:
-    """Decode many windows, those of exactly equal length together (padding would change the samples)."""
+def decode_windows(
+    decode: Decode, windows: Sequence[CodecWindow], samples_per_frame: int, max_batch_frames: int
+) -> list[DecodedWindow]:
+    """Decode many windows, those of exactly equal length together (padding would change the samples), in batches of at
+    most so many frames (and at least one window)."""
     by_length: dict[int, list[int]] = defaultdict(list)
     for index, window in enumerate(windows):
         by_length[window.codes.shape[0]].append(index)
     samples: list[Tensor | None] = [None] * len(windows)
-    for indices in by_length.values():
-        batch = decode(torch.stack([windows[index].codes for index in indices])).float()
-        for row, index in enumerate(indices):
-            samples[index] = batch[row]
+    for length, indices in by_length.items():
+        count = max(1, max_batch_frames // max(1, length))
+        for first in range(0, len(indices), count):
+            members = indices[first : first + count]
+            batch = decode(torch.stack([windows[index].codes for index in members])).float()
+            for row, index in enumerate(members):
+                samples[index] = batch[row]
     decoded = []
     for window, pcm in zip(windows, samples, strict=True):
         assert pcm is not None

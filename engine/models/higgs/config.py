@@ -29,6 +29,7 @@ LICENCE_NOTICE = (
 )
 DEFAULT_ROPE_THETA = 1_000_000.0
 """Older checkpoints carry null for it."""
+CPU_CODEC_BATCH_FRAMES = 200
 RESERVED_BLOCKS = 6
 """Blocks of a sequence beside its history: in hand, being voiced, kept for a late barge-in."""
 EDGE_KERNEL = 7
@@ -201,6 +202,12 @@ class HiggsSettings:
     )
     voices: Path | None = None
     """Folder of the voice store; None = no cloning."""
+
+    @property
+    def max_codec_batch_frames(self) -> int:
+        """Frames that the codec decodes in one batch: a CPU is slower per frame once a batch's samples outgrow its
+        caches."""
+        return CPU_CODEC_BATCH_FRAMES if self.device == "cpu" else self.max_windows_per_tick * self.max_window_frames
 
     @property
     def row_slots(self) -> int:

@@ -463,7 +463,9 @@ class HiggsModel:
 
         def decode(group: Sequence[tuple[VocodeItem, CodecWindow]]) -> list[DecodedWindow]:
             spf = self._geometry.codec.samples_per_frame
-            return decode_windows(self._parts.decoder, [window for _, window in group], spf)
+            return decode_windows(
+                self._parts.decoder, [window for _, window in group], spf, self._settings.max_codec_batch_frames
+            )
 
         windows: list[Window] = []
         for group, result in isolated(ready, decode):

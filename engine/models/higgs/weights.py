@@ -119,7 +119,8 @@ def memory_plan(geometry: HiggsGeometry, settings: HiggsSettings) -> MemoryPlan:
     rows = settings.max_prefill_tokens + settings.max_decode_batch
     layer = 2 * b.inner + (b.heads + 2 * b.kv_heads) * b.head_size + ACTIVATION_COPIES * b.channels
     contexts = max(settings.max_decode_batch, 1) * settings.max_context_tokens * b.kv_heads * b.head_size * 2
-    window = (settings.max_window_frames + 2 * spec.left_context_frames) * codec.samples_per_frame
+    window = settings.max_window_frames + 2 * spec.left_context_frames
+    batch = settings.max_codec_batch_frames
     widest = codec.decoder_channels >> len(codec.decoder_strides)
     parts = [
         MemoryPart("backbone weights", weights["backbone"]),
@@ -128,7 +129,7 @@ def memory_plan(geometry: HiggsGeometry, settings: HiggsSettings) -> MemoryPlan:
         MemoryPart("KV pages", (spec.page_count + 1) * settings.kv_geometry(b).page_bytes),
         MemoryPart("rows", settings.row_slots * settings.max_block_rows * geometry.codebooks * 2),
         MemoryPart("step workspace", rows * layer * width + contexts * width),
-        MemoryPart("codec workspace", settings.max_windows_per_tick * window * widest * 4 * ACTIVATION_COPIES),
+        MemoryPart("codec workspace", max(batch, window) * codec.samples_per_frame * widest * 4 * ACTIVATION_COPIES),
     ]
     if settings.voices is not None:
         samples = round(settings.max_voice_s * codec.sample_rate_hz)

@@ -26,7 +26,13 @@ def window(codes: Any, start: int, end: int, left: int, right: int) -> CodecWind
     return CodecWindow(codes[start - left : end + right], left, right)
 
 
-def test_windows_of_many_blocks_are_batched_by_exact_length_and_trimmed() -> None:
+@pytest.mark.parametrize(
+    ("max_batch_frames", "wanted"),
+    [(100, [(1, 12, 2), (3, 6, 2)]), (12, [(1, 6, 2), (1, 12, 2), (2, 6, 2)]), (1, [(1, 6, 2)] * 3 + [(1, 12, 2)])],
+)
+def test_windows_of_many_blocks_are_batched_by_exact_length_and_trimmed(
+    max_batch_frames: int, wanted: list[tuple[int, ...]]
+) -> None:
     codes = torch.arange(40).view(20, 2)
     batches: list[tuple[int, ...]] = []
 
@@ -36,15 +42,15 @@ def test_windows_of_many_blocks_are_batched_by_exact_length_and_trimmed() -> Non
 
     whole = decode(codes[None])[0].numpy()
     spans = [(0, 5, 0, 1), (5, 9, 1, 1), (0, 5, 0, 1), (9, 20, 1, 0)]
-    out = decode_windows(counted, [window(codes, *span) for span in spans], SPF)
-    assert sorted(batches) == [(1, 12, 2), (3, 6, 2)]
+    out = decode_windows(counted, [window(codes, *span) for span in spans], SPF, max_batch_frames)
+    assert sorted(batches) == wanted
     for (start, end, _, right), decoded in zip(spans, out, strict=True):
         np.testing.assert_allclose(decoded.pcm, whole[start * SPF : end * SPF], rtol=1e-6)
         assert len(decoded.beyond) == right * SPF
 
 
 def test_no_windows_need_no_decode() -> None:
-    assert decode_windows(decode, [], SPF) == []
+    assert decode_windows(decode, [], SPF, 10) == []
 
 
 def test_edges_of_a_block_fade_and_its_middle_is_untouched() -> None:
