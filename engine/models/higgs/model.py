@@ -170,8 +170,9 @@ class HiggsModel:
         settings = with_kv_that_fits(geometry, settings)
         memory = memory_plan(geometry, settings)
         memory.check()
-        for line in (LICENCE_NOTICE, *memory.lines()):
-            _LOG.info("%s", line)
+        if not is_untrained:
+            _LOG.info("%s", LICENCE_NOTICE)
+        _LOG.info("memory of %s: %s", memory.device, "; ".join(memory.lines()))
         tokenizer = PromptTokenizer(folder / "tokenizer.json")
         if tokenizer.vocabulary > geometry.backbone.vocabulary:
             raise ModelLoadError(
