@@ -15,6 +15,10 @@ import soxr
 from numpy.typing import NDArray
 
 FORMATS = frozenset({"WAV", "WAVEX", "FLAC", "MP3", "OGG"})
+FOREIGN_FORMATS = ((4, b"ftyp", "MP4 (M4A, AAC)"), (0, b"\x1a\x45\xdf\xa3", "WebM"), (0, b"#!AMR", "AMR"))
+"""What phones and browsers record besides, by the bytes at a place near its beginning: refused by name."""
+BLOCK_S = 1.0
+"""Decoded at a time: many channels at a high rate are never in memory whole."""
 MAX_CHANNELS = 8
 MIN_RATE_HZ, MAX_RATE_HZ = 8_000, 192_000
 FRAME_S = 0.02
@@ -50,19 +54,22 @@ class Recording:
 
 def read_recording(data: bytes, rate_hz: int, min_s: float, max_s: float) -> Recording:
     """Decode, mix to mono, examine and resample. Raises VoiceRejectedError."""
-    samples, source_hz = _decode(data, max_s)
-    mono = samples.mean(axis=1, dtype=np.float64).astype(np.float32)
+    mono, source_hz, clipped_share = _decode(data, max_s)
     duration_s = len(mono) / source_hz
     if duration_s < min_s:
         raise VoiceRejectedError(f"the recording is {duration_s:.1f} s long; at least {min_s:g} s are needed")
-    remarks = _examine(mono, samples, source_hz)
+    remarks = _examine(mono, clipped_share, source_hz)
     if source_hz != rate_hz:
         mono = np.asarray(soxr.resample(mono, source_hz, rate_hz, quality="VHQ"), dtype=np.float32)
     return Recording(_faded(np.clip(mono, -1.0, 1.0), rate_hz), rate_hz, remarks)
 
 
-def _decode(data: bytes, max_s: float) -> tuple[NDArray[np.float32], int]:
-    """float32 [S, channels] and its rate; never more samples than max_s allows, whatever a header claims."""
+def _decode(data: bytes, max_s: float) -> tuple[NDArray[np.float32], int, float]:
+    """Mono float32 [S], its rate, and the share of samples that are clipped, of the channel that has most; never more
+    than max_s of it is decoded, whatever a header claims or a packed file unfolds to."""
+    for place, signature, name in FOREIGN_FORMATS:
+        if data[place : place + len(signature)] == signature:
+            raise VoiceRejectedError(f"{name} is not supported; send WAV, FLAC, MP3 or OGG")
     try:
         with soundfile.SoundFile(io.BytesIO(data)) as file:
             if file.format not in FORMATS:
@@ -73,19 +80,34 @@ def _decode(data: bytes, max_s: float) -> tuple[NDArray[np.float32], int]:
                 )
             if file.channels > MAX_CHANNELS:
                 raise VoiceRejectedError(f"the recording has {file.channels} channels, at most {MAX_CHANNELS}")
-            limit = ceil(max_s * file.samplerate)
-            samples = np.asarray(file.read(limit + 1, dtype="float32", always_2d=True), dtype=np.float32)
-            rate_hz = int(file.samplerate)
+            return _mixed(file, max_s)
     except (soundfile.LibsndfileError, RuntimeError, ValueError, EOFError) as error:
         raise VoiceRejectedError("the file is not audio that can be read; send WAV, FLAC, MP3 or OGG") from error
-    if len(samples) > limit:
-        raise VoiceRejectedError(f"the recording is longer than {max_s:g} s; send a clean stretch of 5 to 15 s")
-    if not np.isfinite(samples).all():
-        raise VoiceRejectedError("the recording holds samples that are no numbers")
-    return samples, rate_hz
 
 
-def _examine(mono: NDArray[np.float32], samples: NDArray[np.float32], rate_hz: int) -> tuple[str, ...]:
+def _mixed(file: soundfile.SoundFile, max_s: float) -> tuple[NDArray[np.float32], int, float]:
+    """See `_decode`."""
+    rate_hz = int(file.samplerate)
+    limit, size = ceil(max_s * rate_hz), ceil(BLOCK_S * rate_hz)
+    mono: list[NDArray[np.float32]] = []
+    count = 0
+    clipped = np.zeros(file.channels, np.int64)
+    while True:
+        block = np.asarray(file.read(size, dtype="float32", always_2d=True), dtype=np.float32)
+        if not len(block):
+            break
+        count += len(block)
+        if count > limit:
+            raise VoiceRejectedError(f"the recording is longer than {max_s:g} s; send a clean stretch of 5 to 15 s")
+        if not np.isfinite(block).all():
+            raise VoiceRejectedError("the recording holds samples that are no numbers")
+        clipped += [_clipped_samples(block[:, channel]) for channel in range(file.channels)]
+        mono.append(block.mean(axis=1, dtype=np.float64).astype(np.float32))
+    whole = np.concatenate(mono) if mono else np.zeros(0, np.float32)
+    return whole, rate_hz, float(clipped.max()) / max(1, count)
+
+
+def _examine(mono: NDArray[np.float32], clipped: float, rate_hz: int) -> tuple[str, ...]:
     remarks: list[str] = []
     size = max(1, round(FRAME_S * rate_hz))
     frames = mono[: len(mono) - len(mono) % size].reshape(-1, size).astype(np.float64)
@@ -97,7 +119,6 @@ def _examine(mono: NDArray[np.float32], samples: NDArray[np.float32], rate_hz: i
             f"the recording is silent: only {speech_s:.1f} s of it are above {SPEECH_LEVEL_DB:g} dB, "
             f"at least {MIN_SPEECH_S:g} s of speech are needed"
         )
-    clipped = max(_clipped_share(samples[:, channel]) for channel in range(samples.shape[1]))
     if clipped > CLIPPED_REFUSE_SHARE:
         raise VoiceRejectedError(
             f"the recording is clipped: {clipped:.1%} of its samples are at full scale; record it quieter"
@@ -118,12 +139,12 @@ def _examine(mono: NDArray[np.float32], samples: NDArray[np.float32], rate_hz: i
     return tuple(remarks)
 
 
-def _clipped_share(samples: NDArray[np.float32]) -> float:
-    """Share of samples in runs at full scale (single peaks are no clipping)."""
+def _clipped_samples(samples: NDArray[np.float32]) -> int:
+    """Samples in runs at full scale (single peaks are no clipping)."""
     is_full = np.abs(samples) >= CLIPPED_LEVEL
     edges = np.flatnonzero(np.diff(np.concatenate(([False], is_full, [False])).astype(np.int8)))
     runs = edges[1::2] - edges[::2]
-    return float(runs[runs >= CLIPPED_RUN_SAMPLES].sum()) / max(1, len(samples))
+    return int(runs[runs >= CLIPPED_RUN_SAMPLES].sum())
 
 
 def _faded(samples: NDArray[np.float32], rate_hz: int) -> NDArray[np.float32]:

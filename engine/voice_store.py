@@ -11,15 +11,17 @@ owner, recording and transcript: the same upload twice is one voice, and an id n
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import logging
 import os
 import re
 import shutil
 import tempfile
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -32,6 +34,8 @@ from numpy.typing import NDArray
 
 from engine.voice_audio import Recording, VoiceRejectedError, read_recording
 
+logger = logging.getLogger(__name__)
+
 FORMAT_VERSION = 1
 ID_PATTERN = re.compile(r"voice-[0-9a-f]{20}")
 MIN_RECORDING_S = 2.0
@@ -39,7 +43,6 @@ MAX_RECORDING_BYTES = 10 << 20
 MAX_NAME_CHARS = 80
 MAX_TRANSCRIPT_CHARS = 2000
 MAX_CONSENT_CHARS = 500
-MAX_CACHED_REFERENCES = 256
 LEFTOVER_AGE_S = 3600.0
 """What an interrupted write left is swept after that long: by then no other process is still writing it."""
 
@@ -47,6 +50,21 @@ Result = TypeVar("Result")
 Codes = NDArray[np.int16]
 Encode = Callable[[NDArray[np.float32]], Codes]
 """Mono samples float32 [S] at the codec's rate -> codes int16 [T, K]; may take seconds."""
+Run = Callable[[Callable[[], Codes]], Codes]
+"""Carries an encoding out on a thread of its choice, and waits for it."""
+
+
+class VoiceStoreError(Exception):
+    """The disk would not keep, or give up, a voice; the message says what it said."""
+
+    def __init__(self, what: str, error: OSError) -> None:
+        super().__init__(f"{what}: {error.strerror or error}")
+        self.is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        """There is no room; anything else is a fault of the folder."""
+
+
+class TooManyVoicesError(Exception):
+    """The owner has as many voices as it may have; the message names both numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,27 +117,44 @@ class VoiceStore:
                     shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 
     def put(self, voice: Voice, recording: bytes, codec_key: str, codes: Codes) -> None:
-        """Store a voice, whole or not at all. One that is there already stays as it is."""
-        folder = Path(tempfile.mkdtemp(prefix=".new-", dir=self.root))
+        """Store a voice, whole or not at all. One that is there already stays as it is; where its record cannot
+        be read it makes way. Raises VoiceStoreError."""
+        folder: Path | None = None
         try:
+            folder = Path(tempfile.mkdtemp(prefix=".new-", dir=self.root))
             (folder / "recording").write_bytes(recording)
-            (folder / "voice.json").write_text(json.dumps(asdict(voice), ensure_ascii=False, indent=2) + "\n")
+            record = json.dumps(asdict(voice), ensure_ascii=False, indent=2) + "\n"
+            (folder / "voice.json").write_text(record, encoding="utf-8")
             np.save(folder / _codes_name(codec_key), codes, allow_pickle=False)
             for path in folder.iterdir():
                 _sync(path)
             _sync(folder)
-            with contextlib.suppress(OSError):  # the target exists: the same content
-                os.rename(folder, self.root / voice.id)
-                _sync(self.root)
+            if not self._place(folder, voice.id) and self.get(voice.id) is None:
+                self.delete(voice.id)
+                self._place(folder, voice.id)
+            _sync(self.root)
+        except OSError as error:
+            raise VoiceStoreError(f"the voice {voice.id} could not be stored", error) from error
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _place(self, folder: Path, voice_id: str) -> bool:
+        """False where there is a folder of that id already."""
+        try:
+            os.rename(folder, self.root / voice_id)
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+            return False
+        return True
 
     def get(self, voice_id: str) -> Voice | None:
         """None where there is none of that id, or its record cannot be read."""
         if not ID_PATTERN.fullmatch(voice_id):
             return None
         try:
-            record = json.loads((self.root / voice_id / "voice.json").read_text())
+            record = json.loads((self.root / voice_id / "voice.json").read_text(encoding="utf-8"))
             if record["version"] != FORMAT_VERSION:
                 return None
             return Voice(**{**record, "remarks": tuple(record["remarks"])})
@@ -135,12 +170,12 @@ class VoiceStore:
         return (self.root / voice_id / "recording").read_bytes()
 
     def codes(self, voice_id: str, codec_key: str) -> Codes | None:
-        """None where this codec has not encoded the voice yet."""
+        """None where this codec has not encoded the voice yet, or what it left cannot be read."""
         try:
             codes: Codes = np.load(self.root / voice_id / _codes_name(codec_key), allow_pickle=False)
-        except (OSError, ValueError):
+        except (OSError, ValueError, EOFError):
             return None
-        return codes
+        return codes if codes.dtype == np.int16 and codes.ndim == 2 else None
 
     def put_codes(self, voice_id: str, codec_key: str, codes: Codes) -> None:
         """Add the codes of another codec to a stored voice."""
@@ -153,19 +188,24 @@ class VoiceStore:
             os.unlink(file.name)
 
     def delete(self, voice_id: str) -> None:
-        """Remove recording, codes and record. Unknown ids are ignored."""
+        """Remove recording, codes and record. Unknown ids are ignored. Raises VoiceStoreError where something stays."""
         if not ID_PATTERN.fullmatch(voice_id):
             return
-        grave = Path(tempfile.mkdtemp(prefix=".gone-", dir=self.root))
-        with contextlib.suppress(FileNotFoundError):
-            os.rename(self.root / voice_id, grave / voice_id)
-            _sync(self.root)
-        shutil.rmtree(grave, ignore_errors=True)
+        try:
+            grave = Path(tempfile.mkdtemp(prefix=".gone-", dir=self.root))
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(self.root / voice_id, grave / voice_id)
+                _sync(self.root)
+            shutil.rmtree(grave)
+        except OSError as error:
+            raise VoiceStoreError(f"the voice {voice_id} could not be deleted", error) from error
 
 
 class VoiceLibrary:
-    """The store with a model's encoder: what the gateway serves. Thread-safe; `add` and a first `reference` may take
-    seconds (examination and encoding) and belong on a worker thread."""
+    """The store with a model's encoder: what the gateway serves. Thread-safe.
+
+    What every listed voice needs to speak is in memory: `reference` never touches the disk nor waits. `add`, `load` and
+    the lists do both, and belong on a worker thread."""
 
     def __init__(self, store: VoiceStore, encode: Encode, rate_hz: int, codec_key: str, max_recording_s: float) -> None:
         self._store = store
@@ -173,26 +213,48 @@ class VoiceLibrary:
         self._rate_hz = rate_hz
         self._codec_key = codec_key
         self._max_recording_s = max_recording_s
+        self._run: Run = lambda work: work()
+        self._encoding = threading.Lock()
+        """One encoding at a time is handed over: between two of them the model's thread gets to its streams."""
         self._lock = threading.Lock()
         self._running: dict[str, Future[Any]] = {}
-        self._references: OrderedDict[str, Reference] = OrderedDict()
+        self._references: dict[str, Reference] = {}
+        self._counting = threading.Lock()
+        self._adding: Counter[str | None] = Counter()
+        """Voices by owner that are on their way to the store."""
 
-    def add(self, upload: VoiceUpload) -> Voice:
-        """Examine, encode and store. The same upload again answers the stored voice. Raises VoiceRejectedError."""
+    def encode_on(self, run: Run) -> None:
+        """From now on `add` encodes where `run` does it: beside a model that speaks, on that model's own thread."""
+        self._run = run
+
+    def load(self) -> None:
+        """Take every stored voice into memory, once, at the start and on the model's own thread; what this codec has no
+        codes of is encoded. A voice whose recording is no longer accepted, or cannot be read, is left alone."""
+        for voice in self._store.all():
+            if self._is_loaded(voice):
+                continue
+            try:
+                codes = self._encode(self._read(self._store.recording(voice.id)).samples)
+            except (VoiceRejectedError, OSError) as error:
+                logger.warning("voice %s cannot be used: %s", voice.id, error)
+                continue
+            try:
+                self._store.put_codes(voice.id, self._codec_key, codes)
+            except OSError as error:  # it speaks all the same, until the next start
+                logger.warning("the codes of voice %s could not be stored: %s", voice.id, error)
+            self._keep(voice.id, Reference(codes, voice.transcript))
+
+    def add(self, upload: VoiceUpload, max_voices: int | None = None) -> Voice:
+        """Examine, encode and store; the same upload again answers the stored voice. `max_voices`: that its owner may
+        have; None = any number. Raises VoiceRejectedError, TooManyVoicesError (before any encoding), VoiceStoreError,
+        or what the encoder raises."""
         _check(upload)
         voice_id = _voice_id(upload)
-        return self._once(f"add {voice_id}", lambda: self._store.get(voice_id) or self._add(voice_id, upload))
-
-    def encode_missing(self) -> None:
-        """Encode every stored voice that this codec has no codes of, so that no later `reference` has to. A recording
-        that is no longer accepted is left alone."""
-        for voice in self._store.all():
-            with contextlib.suppress(VoiceRejectedError):
-                self.reference(voice.id)
+        return self._once(voice_id, lambda: self._stored(voice_id) or self._add(voice_id, upload, max_voices))
 
     def of(self, owner: str | None) -> tuple[Voice, ...]:
         """The voices that this key may use: its own, then the shared ones."""
-        voices = self._store.all()
+        voices = [voice for voice in self._store.all() if voice.owner in (owner, None) and self._is_loaded(voice)]
         own = tuple(voice for voice in voices if owner is not None and voice.owner == owner)
         return own + tuple(voice for voice in voices if voice.owner is None)
 
@@ -200,68 +262,78 @@ class VoiceLibrary:
         """The operator's own voices."""
         return self.of(None)
 
-    def find(self, name_or_id: str, owner: str | None) -> Voice | None:
-        """The voice that this key means by an id or a name; its own before the shared ones, the newest of a name."""
-        voices = self.of(owner)
-        by_id = next((voice for voice in voices if voice.id == name_or_id), None)
-        own = [voice for voice in voices if voice.name == name_or_id and voice.owner is not None]
-        shared = [voice for voice in voices if voice.name == name_or_id and voice.owner is None]
-        named = own or shared
-        return by_id or (named[-1] if named else None)
-
     def delete(self, voice_id: str, owner: str | None) -> bool:
-        """Purge a voice that this key owns: recording, codes, and what is cached here. False where it owns none."""
+        """Purge a voice that this key owns: recording, codes, and what is in memory here. False where it owns none.
+        Raises VoiceStoreError."""
         voice = self._store.get(voice_id)
         if voice is None or voice.owner != owner:
             return False
-        self._store.delete(voice_id)
-        with self._lock:
-            self._references.pop(voice_id, None)
+        try:
+            self._store.delete(voice_id)
+        finally:
+            with self._lock:
+                self._references.pop(voice_id, None)
         return True
 
     def reference(self, voice_id: str) -> Reference | None:
-        """Codes and transcript of a stored voice; None where it is not (or no longer) there. From memory where it was
-        used before; encoded anew where only another codec's codes are there."""
+        """Codes and transcript of a loaded voice, the same object until it is deleted; None where it is not, or no
+        longer, there."""
         with self._lock:
-            cached = self._references.get(voice_id)
-            if cached is not None:
-                self._references.move_to_end(voice_id)
-                return cached
-        return self._once(f"reference {voice_id}", lambda: self._load(voice_id))
+            return self._references.get(voice_id)
 
-    def _add(self, voice_id: str, upload: VoiceUpload) -> Voice:
-        recording = self._read(upload.recording)
-        codes = self._encode(recording.samples)
-        voice = Voice(
-            id=voice_id,
-            name=upload.name.strip(),
-            owner=upload.owner,
-            consent=upload.consent.strip(),
-            transcript=(upload.transcript or "").strip() or None,
-            language=upload.language,
-            duration_s=recording.duration_s,
-            remarks=recording.remarks,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
-        self._store.put(voice, upload.recording, self._codec_key, codes)
-        return self._store.get(voice_id) or voice
-
-    def _load(self, voice_id: str) -> Reference | None:
+    def _stored(self, voice_id: str) -> Voice | None:
         voice = self._store.get(voice_id)
-        if voice is None:
-            return None
-        codes = self._store.codes(voice_id, self._codec_key)
-        if codes is None:
-            codes = self._encode(self._read(self._store.recording(voice_id)).samples)
-            self._store.put_codes(voice_id, self._codec_key, codes)
-        reference = Reference(codes, voice.transcript)
+        return voice if voice is not None and self._is_loaded(voice) else None
+
+    def _add(self, voice_id: str, upload: VoiceUpload, max_voices: int | None) -> Voice:
+        with self._room(upload.owner, max_voices):
+            recording = self._read(upload.recording)
+            with self._encoding:
+                codes = self._run(lambda: self._encode(recording.samples))
+            voice = Voice(
+                id=voice_id,
+                name=upload.name.strip(),
+                owner=upload.owner,
+                consent=upload.consent.strip(),
+                transcript=(upload.transcript or "").strip() or None,
+                language=upload.language,
+                duration_s=recording.duration_s,
+                remarks=recording.remarks,
+                created=datetime.now(UTC).isoformat(timespec="microseconds"),
+            )
+            self._store.put(voice, upload.recording, self._codec_key, codes)
+            self._keep(voice_id, Reference(codes, voice.transcript))
+        return voice
+
+    @contextlib.contextmanager
+    def _room(self, owner: str | None, max_voices: int | None) -> Iterator[None]:
+        """Hold one of the owner's places. Raises TooManyVoicesError."""
+        with self._counting:
+            held = self._adding[owner] + sum(voice.owner == owner for voice in self._store.all())
+            if max_voices is not None and held >= max_voices:
+                raise TooManyVoicesError(f"this key has {held} voices, at most {max_voices}; delete one first")
+            self._adding[owner] += 1
+        try:
+            yield
+        finally:
+            with self._counting:
+                self._adding[owner] -= 1
+
+    def _is_loaded(self, voice: Voice) -> bool:
+        """Is it in memory, now at the latest? False where this codec has no codes of it."""
+        if self.reference(voice.id) is None:
+            codes = self._store.codes(voice.id, self._codec_key)
+            if codes is None:
+                return False
+            self._keep(voice.id, Reference(codes, voice.transcript))
+        return True
+
+    def _keep(self, voice_id: str, reference: Reference) -> None:
         with self._lock:
-            if self._store.get(voice_id) is None:  # deleted meanwhile: do not keep what was purged
-                return None
-            self._references[voice_id] = reference
-            while len(self._references) > MAX_CACHED_REFERENCES:
-                self._references.popitem(last=False)
-        return reference
+            self._references.setdefault(voice_id, reference)
+        if self._store.get(voice_id) is None:  # deleted meanwhile: do not keep what was purged
+            with self._lock:
+                self._references.pop(voice_id, None)
 
     def _read(self, data: bytes) -> Recording:
         return read_recording(data, self._rate_hz, MIN_RECORDING_S, self._max_recording_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -107,6 +108,43 @@ def test_samples_that_are_no_numbers_are_refused() -> None:
         read(packed(samples, subtype="FLOAT"))
 
 
+def test_a_wide_recording_is_mixed_and_its_clipping_seen_in_whatever_channel_it_is() -> None:
+    wide = np.repeat(speech(5.0, rate_hz=96_000)[:, None], 8, axis=1)
+    wide[96_000:105_000, 7] = 1.0
+    recording = read(packed(wide, 96_000, "FLAC"))
+    assert recording.duration_s == pytest.approx(5.0, abs=0.01)
+    assert recording.remarks[0].startswith("clipped: 1.8")
+
+
+def test_a_small_file_that_unfolds_to_hours_is_refused_after_the_allowed_part_of_it() -> None:
+    bomb = packed(np.zeros((3600 * 48_000 // 4, 2), np.int16), 48_000, "FLAC")
+    assert len(bomb) < 2**20
+    tracemalloc.start()
+    with pytest.raises(VoiceRejectedError, match="longer than 30 s"):
+        read(bomb)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak_bytes < 3 * 30 * 48_000 * 4 + 2**22  # mono float32 of what is allowed, and a block
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"\0\0\0\x20ftypM4A \0\0\0\0" + bytes(100), "M4A"),
+        (b"\x1a\x45\xdf\xa3" + bytes(100), "WebM"),
+        (b"#!AMR\n" + bytes(100), "AMR"),
+    ],
+)
+def test_what_phones_and_browsers_record_is_refused_by_name_with_what_to_send(data: bytes, name: str) -> None:
+    with pytest.raises(VoiceRejectedError, match=rf"{name}.* is not supported; send WAV"):
+        read(data)
+
+
+def test_stereo_of_24_bits_is_taken() -> None:
+    recording = read(packed(np.repeat(speech()[:, None], 2, axis=1), 44_100, "WAV", "PCM_24"))
+    assert recording.remarks == ()
+
+
 def archive() -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as zipped:
@@ -128,10 +166,18 @@ def test_an_unlisted_format_is_refused_by_name() -> None:
         read(packed(speech(), format="AIFF"))
 
 
-def test_a_header_that_claims_hours_allocates_nothing_for_them() -> None:
+@pytest.mark.parametrize("claimed", [2**31 - 1, 2**32 - 1])
+def test_a_header_that_claims_hours_allocates_nothing_for_them(claimed: int) -> None:
     data = bytearray(packed(speech(3.0), subtype="PCM_16"))
-    data[40:44] = (2**31 - 1).to_bytes(4, "little")
+    data[40:44] = claimed.to_bytes(4, "little")
     assert read(bytes(data)).duration_s <= 3.1
+
+
+def test_a_header_that_claims_next_to_nothing_is_believed() -> None:
+    data = bytearray(packed(speech(3.0), subtype="PCM_16"))
+    data[40:44] = (2).to_bytes(4, "little")
+    with pytest.raises(VoiceRejectedError, match=r"is 0\.0 s long"):
+        read(bytes(data))
 
 
 @pytest.mark.parametrize(("rate_hz", "channels", "message"), [(4_000, 1, "4000 Hz"), (24_000, 9, "9 channels")])

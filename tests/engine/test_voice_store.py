@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.voice_audio import VoiceRejectedError
-from engine.voice_store import VoiceLibrary, VoiceStore, VoiceUpload
+from engine.voice_store import TooManyVoicesError, VoiceLibrary, VoiceStore, VoiceStoreError, VoiceUpload
 from tests.engine.test_voice_audio import packed, speech
 
 RECORDING = packed(speech())
@@ -133,11 +135,7 @@ def test_a_key_sees_its_own_voices_and_the_shared_ones(library: VoiceLibrary) ->
     assert library.of("key-1") == (mine, shared)
     assert library.of("key-3") == (shared,)
     assert library.shared() == (shared,)
-    assert library.find("Ada", "key-1") == mine
-    assert library.find("Ada", "key-3") == shared
-    assert library.find(theirs.id, "key-1") is None
-    assert library.find(shared.id, "key-1") == shared
-    assert library.find("Bob", "key-1") is None
+    assert library.of("key-2") == (theirs, shared)
 
 
 def test_only_its_owner_can_delete_a_voice(library: VoiceLibrary) -> None:
@@ -161,6 +159,8 @@ def test_another_codec_encodes_a_stored_voice_once_more(library: VoiceLibrary, t
     encoder = CountingEncoder()
     for _ in range(2):
         other = VoiceLibrary(VoiceStore(tmp_path / "voices"), encoder, 24_000, "codec-b", 30.0)
+        assert other.reference(voice.id) is None
+        other.load()
         assert other.reference(voice.id) is not None
     assert encoder.calls == 1
     assert {path.name for path in (tmp_path / "voices" / voice.id).iterdir()} == {
@@ -168,16 +168,123 @@ def test_another_codec_encodes_a_stored_voice_once_more(library: VoiceLibrary, t
     }  # fmt: skip
 
 
-def test_voices_of_another_codec_can_all_be_encoded_beforehand(library: VoiceLibrary, tmp_path: Path) -> None:
+def test_a_recording_that_is_no_longer_accepted_is_left_alone_and_not_listed(
+    library: VoiceLibrary, tmp_path: Path
+) -> None:
     voice = library.add(upload())
     broken = library.add(upload(owner="key-2"))
     (tmp_path / "voices" / broken.id / "recording").write_bytes(b"no audio")
     encoder = CountingEncoder()
     other = VoiceLibrary(VoiceStore(tmp_path / "voices"), encoder, 24_000, "codec-b", 30.0)
-    other.encode_missing()
+    other.load()
     assert encoder.calls == 1
+    assert other.of("key-1") == (voice,)
+    assert other.of("key-2") == ()
+
+
+def test_a_voice_that_another_process_stored_is_there_once_it_is_listed(library: VoiceLibrary, tmp_path: Path) -> None:
+    other = VoiceLibrary(VoiceStore(tmp_path / "voices"), CountingEncoder(), 24_000, "codec-a", 30.0)
+    voice = library.add(upload())
+    assert other.reference(voice.id) is None
+    assert other.of("key-1") == (voice,)
     assert other.reference(voice.id) is not None
-    assert encoder.calls == 1
+
+
+def test_a_reference_is_answered_without_the_disk(library: VoiceLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+    voice = library.add(upload())
+    monkeypatch.setattr(VoiceStore, "get", None)
+    monkeypatch.setattr(VoiceStore, "codes", None)
+    assert library.reference(voice.id) is library.reference(voice.id) is not None
+
+
+def test_encodings_run_where_they_are_told_to_one_at_a_time(library: VoiceLibrary, encoder: CountingEncoder) -> None:
+    running: list[str] = []
+    most = 0
+
+    def run(work: Callable[[], NDArray[np.int16]]) -> NDArray[np.int16]:
+        nonlocal most
+        running.append(threading.current_thread().name)
+        most = max(most, len(running))
+        codes = work()
+        running.pop()
+        return codes
+
+    library.encode_on(run)
+    uploads = [upload(name="Ada", recording=packed(speech(seconds))) for seconds in (3.0, 4.0, 5.0)]
+    threads = [threading.Thread(target=library.add, args=(one,)) for one in uploads]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert (encoder.calls, most) == (3, 1)
+
+
+def test_an_owner_has_no_more_voices_than_it_may_and_nothing_is_encoded_for_more(
+    library: VoiceLibrary, encoder: CountingEncoder
+) -> None:
+    first = library.add(upload(), max_voices=1)
+    library.add(upload(owner="key-2"), max_voices=1)
+    assert library.add(upload(), max_voices=1) == first  # the same again is no more
+    calls = encoder.calls
+    with pytest.raises(TooManyVoicesError, match="has 1 voices, at most 1"):
+        library.add(upload(recording=packed(speech(5.0))), max_voices=1)
+    assert encoder.calls == calls
+    library.delete(first.id, "key-1")
+    library.add(upload(recording=packed(speech(5.0))), max_voices=1)
+
+
+def test_voices_on_their_way_count_as_voices(library: VoiceLibrary, encoder: CountingEncoder) -> None:
+    encoder.gate = threading.Event()
+    first = threading.Thread(target=library.add, args=(upload(), 1))
+    first.start()
+    assert encoder.entered.wait(10)
+    with pytest.raises(TooManyVoicesError):
+        library.add(upload(recording=packed(speech(5.0))), max_voices=1)
+    encoder.gate.set()
+    first.join(20)
+    assert len(library.of("key-1")) == 1
+
+
+@pytest.mark.parametrize(("number", "is_full"), [(errno.ENOSPC, True), (errno.EACCES, False), (errno.EROFS, False)])
+def test_a_voice_that_the_disk_does_not_take_is_an_error_and_leaves_no_trace(
+    library: VoiceLibrary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, is_full: bool
+) -> None:
+    def refuse(source: object, target: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("engine.voice_store.os.rename", refuse)
+        with pytest.raises(VoiceStoreError, match=os.strerror(number)) as caught:
+            library.add(upload())
+    assert caught.value.is_full is is_full
+    assert list((tmp_path / "voices").iterdir()) == []
+    assert library.of("key-1") == ()
+    assert library.add(upload()).name == "Ada"
+
+
+def test_a_broken_record_makes_way_for_the_same_upload(library: VoiceLibrary, tmp_path: Path) -> None:
+    voice = library.add(upload())
+    (tmp_path / "voices" / voice.id / "voice.json").write_text("{")
+    again = library.add(upload())
+    assert again.id == voice.id
+    assert library.of("key-1") == (again,)
+
+
+def test_what_cannot_be_purged_is_said(library: VoiceLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+    voice = library.add(upload())
+
+    def refuse(folder: object) -> None:
+        raise OSError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("engine.voice_store.shutil.rmtree", refuse)
+    with pytest.raises(VoiceStoreError, match="could not be deleted: Permission denied"):
+        library.delete(voice.id, "key-1")
+    assert library.reference(voice.id) is None
+
+
+def test_of_two_uploads_in_one_second_the_later_is_the_newer(library: VoiceLibrary) -> None:
+    added = [library.add(upload(recording=packed(speech(seconds)))) for seconds in (3.0, 4.0, 5.0, 6.0)]
+    assert list(library.of("key-1")) == added
 
 
 @pytest.mark.parametrize("name", ["../../etc", "voice-", "voice-" + "g" * 20, "", "voice-../../../../x", "default"])

@@ -24,6 +24,11 @@ class CloningFakeModel(WholeFramesModel):
         self.encoded += 1
         return np.full((len(samples) // 960, 2), 7, np.int16)
 
+    def warm_up(self) -> None:
+        super().warm_up()
+        assert self.voices is not None
+        self.voices.load()
+
     @property
     def info(self) -> ModelInfo:
         return replace(super().info, can_clone=True)

@@ -239,7 +239,7 @@ class HiggsModel:
             out = self._runner.run(hidden, prefill, decode, [0])
             self._runner.by_row(out, self._parts.codebooks.logits)
         if self.voices is not None:
-            self.voices.encode_missing()
+            self.voices.load()
         frames = self._spec.first_window_frames + self._spec.right_context_frames
         self._parts.decoder(torch.zeros(1, frames, self._geometry.codebooks, dtype=torch.int64, device=self._device))
 
