@@ -159,19 +159,16 @@ def counter_uniform(seeds: Tensor, counters: Tensor) -> Tensor:
     seeds int64 [...] (key); counters int64 [..., 2] (the 128-bit counter's halves). Salmon et al., "Parallel random
     numbers: as easy as 1, 2, 3", SC11. 64-bit products wrap, which leaves the low 32 bits of either half exact.
     """
-    key = [seeds & _LOW_32, (seeds >> 32) & _LOW_32]
-    low, high = counters.unbind(-1)
-    word = [low & _LOW_32, (low >> 32) & _LOW_32, high & _LOW_32, (high >> 32) & _LOW_32]
-    for _ in range(_PHILOX_ROUNDS):
-        even, odd = word[0] * _PHILOX_MULTIPLIERS[0], word[2] * _PHILOX_MULTIPLIERS[1]
-        word = [
-            ((odd >> 32) & _LOW_32) ^ word[1] ^ key[0],
-            odd & _LOW_32,
-            ((even >> 32) & _LOW_32) ^ word[3] ^ key[1],
-            even & _LOW_32,
-        ]
-        key = [(key[0] + _PHILOX_WEYL[0]) & _LOW_32, (key[1] + _PHILOX_WEYL[1]) & _LOW_32]
-    return (word[0] >> 8).float() * _FLOAT_24_BITS
+    is_first = torch.arange(2, device=seeds.device) == 0
+    multipliers = torch.where(is_first, *_PHILOX_MULTIPLIERS)
+    weyl = torch.where(is_first, *_PHILOX_WEYL)
+    key = torch.stack((seeds, seeds >> 32), dim=-1)
+    even, odd = counters & _LOW_32, (counters >> 32) & _LOW_32  # words 0 and 2, words 1 and 3
+    for step in range(_PHILOX_ROUNDS):
+        product = even * multipliers
+        even = ((product >> 32) & _LOW_32).flip(-1) ^ odd ^ ((key + step * weyl) & _LOW_32)
+        odd = (product & _LOW_32).flip(-1)
+    return (even[..., 0] >> 8).float() * _FLOAT_24_BITS
 
 
 def sample_codebooks(
