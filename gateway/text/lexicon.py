@@ -34,9 +34,12 @@ class Lexicon:
 
     def __init__(self, entries: Mapping[str, str]) -> None:
         self._entries = dict(entries)
-        self._by_first: dict[str, list[str]] = {}
-        for word in sorted(self._entries, key=len, reverse=True):
-            self._by_first.setdefault(word[0].casefold(), []).append(word)
+        lengths: dict[str, set[int]] = {}
+        for word in self._entries:
+            lengths.setdefault(_folded(word[0]), set()).add(len(word))
+        self._lengths = {first: sorted(found, reverse=True) for first, found in lengths.items()}
+        """First letter, folded -> the lengths of its words, longest first: so many look-ups a place, at most."""
+        self._any_spelling = {_folded(word): word for word in self._entries if word.islower()}
 
     @classmethod
     def empty(cls) -> Lexicon:
@@ -86,12 +89,17 @@ class Lexicon:
         return len(self._entries)
 
     def _match(self, text: str, folded: str, at: int) -> str | None:
-        for word in self._by_first.get(folded[at], ()):
-            end = at + len(word)
-            found = text[at:end]
-            if found != word and (not word.islower() or folded[at:end] != word):
+        """The longest entry that stands at `at`; of two spellings of it, the one that is written so."""
+        lengths = self._lengths.get(folded[at])
+        if lengths is None or (at > 0 and _joins(text[at], text[at - 1])):
+            return None
+        for length in lengths:
+            end = at + length
+            if end > len(text):
                 continue
-            if _stands_alone(text, at, end):
+            found = text[at:end]
+            word = found if found in self._entries else self._any_spelling.get(folded[at:end])
+            if word is not None and not (end < len(text) and _joins(text[end - 1], text[end])):
                 return word
         return None
 
@@ -100,7 +108,7 @@ class Lexicon:
         text = segment.text
         if not self._entries or not text:
             return segment
-        folded = "".join(low if len(low := char.casefold()) == 1 else char for char in text)
+        folded = _folded(text)
         taken = [False] * len(text)
         for given in segment.pronunciations:
             taken[given.start : given.end] = [True] * (given.end - given.start)
@@ -143,14 +151,13 @@ class Lexicon:
         )
 
 
-def _stands_alone(text: str, start: int, end: int) -> bool:
-    def joins(inside: str, outside: str) -> bool:
-        if not (inside.isalnum() and outside.isalnum()):
-            return False
-        return script_of(inside) not in UNSPACED and script_of(outside) not in UNSPACED
+def _folded(text: str) -> str:
+    """Case folded, each code point in its place."""
+    return "".join(low if len(low := char.casefold()) == 1 else char for char in text)
 
-    if end > len(text):
+
+def _joins(inside: str, outside: str) -> bool:
+    """The two are of one word: an entry does not begin or end between them."""
+    if not (inside.isalnum() and outside.isalnum()):
         return False
-    return not (start > 0 and joins(text[start], text[start - 1])) and not (
-        end < len(text) and joins(text[end - 1], text[end])
-    )
+    return script_of(inside) not in UNSPACED and script_of(outside) not in UNSPACED

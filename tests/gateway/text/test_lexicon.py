@@ -37,6 +37,21 @@ def test_the_longest_entry_wins_and_must_stand_alone() -> None:
     assert lexicon.apply(segment("renew New York news, new")).text == "renew big apple news, nu"
 
 
+def test_the_spelling_of_an_entry_wins_over_one_of_any_spelling() -> None:
+    for entries in ({"us": "uhs", "US": "you ess"}, {"US": "you ess", "us": "uhs"}):
+        assert Lexicon.from_mapping(entries).apply(segment("US us Us")).text == "you ess uhs uhs"
+
+
+def test_a_shorter_entry_is_found_where_the_longer_one_does_not_stand_alone() -> None:
+    lexicon = Lexicon.from_mapping({"new yo": "wrong", "new": "nu"})
+    assert lexicon.apply(segment("new york")).text == "nu york"
+
+
+def test_letters_whose_folding_is_longer_or_another_letter_are_found() -> None:
+    lexicon = Lexicon.from_mapping({"ß": "sharp s", "λόγος": "word", "İnan": "name"})
+    assert lexicon.apply(segment("ß ΛΌΓΟΣ λόγος İnan")).text == "sharp s word word name"
+
+
 def test_in_scripts_without_spaces_an_entry_matches_inside_a_run() -> None:
     assert Lexicon.from_mapping({"重庆": "虫庆"}).apply(segment("去重庆吧")).text == "去虫庆吧"
 
