@@ -36,7 +36,7 @@ class Span:
 class Control:
     """One parsed inline tag at its place in a segment.
 
-    `value` is one of the model-independent values of `gateway/text/tags.py` (Higgs v3's vocabulary: "elation",
+    `value` is one of the model-independent values of `gateway/text/vocabulary.py` (Higgs v3's vocabulary: "elation",
     "whispering", "pause", "speed_fast", "cough" ...) or one of the graded prosody controls, which carry an `amount`:
     "break" (pause, seconds), "speed" (ratio, 1 = the voice's own pace), "pitch" (semitones), "volume" (linear gain).
     `amount` is None exactly where the value itself says everything.
