@@ -48,7 +48,6 @@ PROSODY: Final = listed(
     expressive_high expressive_low
     """
 )
-GRADED: Final = listed("break speed pitch volume")
 NEUTRAL: Final = "neutral"
 
 VALUES: Final[dict[str, frozenset[str]]] = {
@@ -238,7 +237,7 @@ LIMITS: Final[dict[str, tuple[float, float]]] = {
     "pitch": (-12.0, 12.0),
     "volume": (0.0, 4.0),
 }
-"""Graded amounts are clamped to these."""
+"""The graded controls; an amount is clamped to these."""
 
 
 def valued_effect(category: str, value: str) -> tuple[Effect, ...] | None:

@@ -9,7 +9,7 @@ from gateway.text.vocabulary import (
     CUES,
     EMOTION_WORDS,
     EMOTIONS,
-    GRADED,
+    LIMITS,
     PROSODY,
     SOUNDS,
     STYLE_WORDS,
@@ -39,7 +39,7 @@ def test_every_effect_of_a_word_is_a_control_that_exists() -> None:
             if effect.amount is None:
                 assert effect.value in VALUES[effect.category]
             else:
-                assert effect.value in GRADED
+                assert effect.value in LIMITS
     assert set(EMOTION_WORDS.values()) <= VALUES["emotion"]
     assert set(STYLE_WORDS.values()) <= VALUES["style"]
 
@@ -76,7 +76,7 @@ def test_the_page_on_tags_names_every_control_and_every_word() -> None:
     page = DOCS.read_text("utf-8")
     for category, value in CANONICAL:
         assert f"`{value}`" in page or f"`{category}:{value}`" in page
-    for value in GRADED:
+    for value in LIMITS:
         assert f"`prosody:{value}`" in page
     listed = {
         word.strip() for line in page.splitlines() if line.startswith("|") for word in line.split("|")[2].split(",")
