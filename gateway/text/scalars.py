@@ -1,10 +1,6 @@
-"""Code units and bytes into Unicode scalar values, however a transport cut them."""
+"""Code units into Unicode scalar values, however a transport cut them."""
 
 from __future__ import annotations
-
-import codecs
-
-from gateway.errors import ClientError, ErrorCode
 
 REPLACEMENT = "\ufffd"
 
@@ -55,32 +51,3 @@ class ScalarJoiner:
             return ""
         self._high = None
         return REPLACEMENT
-
-
-class Utf8Decoder:
-    """UTF-8 in pieces (stdin, msgpack bin): a character's bytes may arrive in separate pieces."""
-
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
-        self._received_bytes = 0
-
-    def feed(self, data: bytes) -> str:
-        """The characters that are complete. Raises ClientError BAD_VALUE at the first byte that is not UTF-8."""
-        return self._decode(data, is_final=False)
-
-    def finish(self) -> str:
-        """Ends the stream. Raises ClientError BAD_VALUE where a character was left unfinished."""
-        return self._decode(b"", is_final=True)
-
-    def _decode(self, data: bytes, *, is_final: bool) -> str:
-        pending = len(self._decoder.getstate()[0])
-        try:
-            text = self._decoder.decode(data, is_final)
-        except UnicodeDecodeError as error:
-            position = self._received_bytes - pending + error.start
-            self._decoder.reset()
-            self._received_bytes += len(data)
-            what = "ends inside a character" if is_final else f"has the byte 0x{error.object[error.start]:02x}"
-            raise ClientError(ErrorCode.BAD_VALUE, f"text is not UTF-8: it {what} at byte {position}") from error
-        self._received_bytes += len(data)
-        return text

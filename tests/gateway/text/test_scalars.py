@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.errors import ClientError, ErrorCode
-from gateway.text.scalars import ScalarJoiner, Utf8Decoder
+from gateway.text.scalars import ScalarJoiner
 
 
 def joined(pieces: list[str]) -> str:
@@ -40,32 +38,3 @@ def test_code_units_cut_anywhere_give_the_text(text: str, cut: int) -> None:
     units = text.encode("utf-16-le", "surrogatepass")
     halves = [units[at : at + 2].decode("utf-16-le", "surrogatepass") for at in range(0, len(units), 2)]
     assert joined(["".join(halves[:cut]), "".join(halves[cut:])]) == joined([text])
-
-
-@given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_bytes_one_at_a_time_give_the_text(text: str) -> None:
-    decoder = Utf8Decoder()
-    data = text.encode()
-    assert "".join(decoder.feed(data[at : at + 1]) for at in range(len(data))) + decoder.finish() == text
-
-
-def test_a_byte_that_is_not_utf8_is_named_with_its_place() -> None:
-    decoder = Utf8Decoder()
-    decoder.feed("é".encode()[:1])
-    with pytest.raises(ClientError, match=r"byte 0") as refused:
-        decoder.feed(b"\xff")
-    assert refused.value.code is ErrorCode.BAD_VALUE
-
-
-def test_an_end_inside_a_character_is_refused() -> None:
-    decoder = Utf8Decoder()
-    decoder.feed(b"ab\xe2\x82")
-    with pytest.raises(ClientError, match="ends inside a character at byte 2"):
-        decoder.finish()
-
-
-def test_a_decoder_goes_on_after_a_refusal() -> None:
-    decoder = Utf8Decoder()
-    with pytest.raises(ClientError):
-        decoder.feed(b"\xff")
-    assert decoder.feed(b"ok") == "ok"
