@@ -33,8 +33,10 @@ _SPACED_MARKS: Final = frozenset("—–-+=<>&*/%@×÷±≤≥≠≈")
 """Marks that stand between words; all others belong to the word before."""
 _MAX_CONTROLS: Final = 64
 """More in one segment than any text needs."""
-_MAX_OPENING_MARKS: Final = 8
-"""Opening quotes and brackets in a row, before any word; more are not kept."""
+_MAX_MARKS: Final = 8
+"""Marks of their own in a row that a word takes in, before or behind; more are not kept."""
+_MAX_NESTING: Final = 16
+"""Quotes and brackets open inside one another; the outermost is forgotten."""
 _SPACE_IS_CLAUSE: Final = frozenset({"Thai", "Lao", "Khmer", "Myanmar"})
 _PHRASE_SPACE: Final = Ending("clause", "letter", "number")
 _NEEDS_NO_MARK: Final = frozenset(".!?…,;:—–-")
@@ -70,7 +72,11 @@ class _Break:
 
 
 class Chunker:
-    """Takes words from the normaliser; `take` hands over the segments that are ready."""
+    """Takes words from the normaliser; `take` hands over the segments that are ready.
+
+    With `segmentation` "manual" only the length limit makes one ready before `release_all` or `finish`: the owner keeps
+    it until then.
+    """
 
     def __init__(self, settings: TextSettings, *, segmentation: Segmentation, language: str | None) -> None:
         self._settings = settings
@@ -129,7 +135,7 @@ class Chunker:
         if self._words and not written[-1].isalpha():
             self._ending = ending_of(self._words[-1].written, self._language)
             self._ending_since_s = self.now_s
-        if self._words and not self._is_manual:
+        if self._words:
             self._bound()
 
     def gap(self, kind: Gap, start: int, end: int) -> None:
@@ -157,7 +163,7 @@ class Chunker:
         if effect.state is not None:
             self._controls = [given for given in self._controls if given[0] < count or given[1].state != effect.state]
         self._controls.append((count, effect, span))
-        if len(self._controls) > _MAX_CONTROLS and not self._is_manual:
+        if len(self._controls) > _MAX_CONTROLS:
             self._release(count, "forced", is_all=True)
 
     def notice(self, notice: TextNotice) -> None:
@@ -252,8 +258,7 @@ class Chunker:
         elif is_bare and self._words and self._can_attach() and not self._words[-1].is_speakable:
             self._nest(text)
             self._gap = None
-            if len(self._words[-1].text) < _MAX_OPENING_MARKS:
-                self._attach(text, starts, ends)
+            self._attach(text, starts, ends)
             return
         size = len(text)
         if not text.isascii() and script_of(text[0]) in DENSE:
@@ -277,6 +282,8 @@ class Chunker:
 
     def _attach(self, marks: str, starts: list[int], ends: list[int]) -> None:
         last = self._words[-1]
+        if len(last.text) >= _MAX_MARKS and not any(char.isalnum() for char in last.text[-_MAX_MARKS:]):
+            return
         last.text += marks
         last.written += marks
         last.starts += starts
@@ -293,21 +300,21 @@ class Chunker:
         )
 
     def _nest(self, text: str) -> None:
-        for index, char in enumerate(text):
-            if self._nesting and (char == self._nesting[-1] or (char == "”" and self._nesting[-1] == "“")):
-                self._nesting.pop()
+        nesting = self._nesting
+        has_begun = False
+        for char in text:
+            if nesting and (char == nesting[-1] or (char == "”" and nesting[-1] == "“")):
+                nesting.pop()
             elif char in OPENING_TO_CLOSING:
-                self._nesting.append(OPENING_TO_CLOSING[char])
-            elif char == '"':
-                if '"' in self._nesting:
-                    del self._nesting[self._nesting.index('"') :]
-                elif not any(before.isalnum() for before in text[:index]):
-                    self._nesting.append('"')
-            elif self._nesting and char in self._nesting:
-                del self._nesting[self._nesting.index(char) :]
-        if len(self._nesting) > 16:
-            del self._nesting[0]
-        if not self._nesting:
+                nesting.append(OPENING_TO_CLOSING[char])
+            elif char in nesting:
+                del nesting[nesting.index(char) :]
+            elif char == '"' and not has_begun:
+                nesting.append(char)
+            if len(nesting) > _MAX_NESTING:
+                del nesting[0]
+            has_begun = has_begun or char.isalnum()
+        if not nesting:
             self._nested_size = 0
 
     def _begin_line(self, char: str) -> None:
@@ -327,8 +334,6 @@ class Chunker:
 
     def _offer(self, kind: BreakKind, *, is_paragraph: bool = False) -> None:
         """A segment could end behind the last word."""
-        if self._is_manual:
-            return
         settings = self._settings
         if is_paragraph:
             self._nesting.clear()
@@ -336,7 +341,7 @@ class Chunker:
         count = len(self._words)
         if not self._breaks or self._breaks[-1].count != count:
             self._breaks.append(_Break(count, kind, self._size, is_nested))
-        if is_nested:
+        if is_nested or self._is_manual:
             return
         if is_paragraph:
             wanted = 0.0
@@ -364,10 +369,10 @@ class Chunker:
 
     def _bound(self) -> None:
         settings = self._settings
-        count = len(self._words) - 1
-        most = self._max_first_words()
-        if self._count == 0 and count >= most and (count == most or self._is_safe(count)):
-            self._force(count, minimum=2)
+        if self._count == 0 and not self._is_manual:
+            count, most = len(self._words) - 1, self._max_first_words()
+            if count >= most and (count == most or self._is_safe(count)):
+                self._force(count, minimum=2)
         while self._size > settings.max_chars and len(self._words) > 1:
             before = len(self._words)
             self._force(before - 1, minimum=1, is_required=True)
@@ -449,15 +454,13 @@ class Chunker:
             end = min(end, self._controls[0][2].start)
         self._ready.append(_segment(words, controls, Span(self._start, max(end, self._start)), boundary))
         self._start = max(end, self._start)
+        released_size = sum(word.size + (word.gap is not None) for word in words)
+        self._size -= released_size
         self._breaks = [
-            _Break(place.count - count, place.kind, 0, place.is_nested) for place in self._breaks if place.count > count
+            _Break(place.count - count, place.kind, place.size - released_size, place.is_nested)
+            for place in self._breaks
+            if place.count > count
         ]
-        self._size = 0
-        rebuilt: list[_Break] = []
-        for index, word in enumerate(self._words, 1):
-            self._size += word.size + (word.gap is not None)
-            rebuilt += [_Break(p.count, p.kind, self._size, p.is_nested) for p in self._breaks if p.count == index]
-        self._breaks = rebuilt
         if not self._words:
             self._gap = None
             if is_all:

@@ -24,6 +24,9 @@ BreakKind = Literal["clause", "sentence"]
 Needs = Literal["gap", "letter", "word"]
 """What settles it: white space behind; the first letter or digit of the next word; the whole next word."""
 
+_LOOK_CHARS: Final = 64
+"""How far back a word's end is looked at; no abbreviation is longer."""
+_CLOSERS: Final = "".join(CLOSERS)
 _OPENERS: Final = "\"'“‘«‹([{（【「『*_~"
 _VOWELS: Final = frozenset("aeiouyáàâäãåæéèêëíìîïóòôöõøœúùûüýÿ")
 
@@ -48,12 +51,10 @@ _INITIAL: Final = Ending("sentence", "word", "initial")
 
 def ending_of(word: str, language: str | None) -> Ending | None:
     """None where no segment ends behind `word` (unless it is forced)."""
-    last = word[-1]
-    if last.isalnum():
+    if word[-1].isalnum():
         return None
-    core = word
-    while core and core[-1] in CLOSERS:
-        core = core[:-1]
+    word = word[-_LOOK_CHARS:]
+    core = word.rstrip(_CLOSERS)
     if not core:
         return None
     is_closed = len(core) < len(word)

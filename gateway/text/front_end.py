@@ -1,7 +1,7 @@
 """TextFrontEnd: an utterance's text as it comes, out of it segments ready for synthesis.
 
-ScalarJoiner → LineScanner → TagScanner → WordNormalizer → Chunker → Lexicon, one code point at a time, so that no cut
-of the input can change anything; every wait is a matter of `now_s`.
+LineScanner → TagScanner → WordNormalizer → Chunker → Lexicon, one code point at a time, so that no cut of the input can
+change anything; every wait is a matter of `now_s`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from gateway.events import Segmentation
 from gateway.text.chunker import Chunker
 from gateway.text.lexicon import Lexicon
 from gateway.text.markdown import LineScanner
-from gateway.text.scalars import ScalarJoiner
 from gateway.text.scripts import language_of, language_of_script, script_of
 from gateway.text.settings import TextSettings
 from gateway.text.sink import TextNotice
@@ -26,10 +25,14 @@ Released = Segment | TextNotice
 
 
 class TextFrontEnd:
-    """One per utterance. `now_s` must not go backwards; call `on_time` at `wake_at_s` (late costs time only).
+    """One per utterance. It takes Unicode scalar values (see `scalars.py`); half a surrogate pair is not spoken.
+    `now_s` must not go backwards; call `on_time` at `wake_at_s` (late costs time only).
 
     The spans of the segments tile the input from 0; after `finish` up to its end. A segment without text covers input
     in which nothing is to be spoken, or carries controls; it comes only where no segment with text could take them in.
+
+    With `segmentation` "manual" no segment comes before `flush` or `finish`; then all come at once, each within
+    `max_chars`. They are made as the text comes, so that letting them go is no work.
     """
 
     def __init__(
@@ -46,7 +49,6 @@ class TextFrontEnd:
         self._lexicon = lexicon
         self._language = language.split("-")[0].lower() if language else None
         self._spoken_languages = spoken_languages
-        self._joiner = ScalarJoiner()
         self._chunker = Chunker(settings, segmentation=segmentation, language=self._language)
         self._words = WordNormalizer(self._chunker, language=self._language, has_text_normalizer=has_text_normalizer)
         self._tags = TagScanner(settings, self._words)
@@ -56,6 +58,8 @@ class TextFrontEnd:
         self._last_input_s = 0.0
         self._wake_at_s: float | None = None
         self._reported_languages: set[str] = set()
+        self._made: list[Released] = []
+        """Of manual segmentation: what the next flush lets go."""
 
     @property
     def wake_at_s(self) -> float | None:
@@ -64,24 +68,23 @@ class TextFrontEnd:
 
     def feed(self, text: str, now_s: float) -> list[Released]:
         released = self.on_time(now_s) if self._wake_at_s is not None and now_s >= self._wake_at_s else []
-        scalars = self._joiner.feed(text)
-        if not scalars:
+        if not text:
             return released
-        self._read(scalars, now_s)
+        self._read(text, now_s)
         return released + self._take()
 
     def flush(self, now_s: float) -> list[Released]:
         """Releases all that was fed; parsing goes on afterwards."""
         self._release(now_s)
         self._chunker.release_all("end")
-        return self._take()
+        return self._take(is_all=True)
 
     def finish(self, now_s: float) -> list[Released]:
         """The text has ended; nothing may be fed afterwards."""
         self._release(now_s)
         self._chunker.cover(self._position)
         self._chunker.finish()
-        released = self._take()
+        released = self._take(is_all=True)
         self._wake_at_s = None
         return released
 
@@ -104,20 +107,17 @@ class TextFrontEnd:
             self._chunker.release_all("forced")
         return self._take()
 
-    def _read(self, scalars: str, now_s: float) -> None:
+    def _read(self, text: str, now_s: float) -> None:
         self._set_time(now_s)
         self._last_input_s = now_s
         push = self._lines.push
         position = self._position
-        for char in scalars:
+        for char in text:
             push(char, position)
             position += 1
         self._position = position
 
     def _release(self, now_s: float) -> None:
-        half = self._joiner.finish()
-        if half:
-            self._read(half, now_s)
         self._set_time(now_s)
         self._lines.release()
         self._tags.release()
@@ -142,20 +142,24 @@ class TextFrontEnd:
             return None
         return self._last_input_s + self._settings.word_wait_s
 
-    def _take(self) -> list[Released]:
+    def _take(self, *, is_all: bool = False) -> list[Released]:
         released: list[Released] = []
         for ready in self._chunker.take():
-            released += [ready] if isinstance(ready, TextNotice) else self._languages(ready)
+            if isinstance(ready, TextNotice):
+                released.append(ready)
+            else:
+                (self._made if self._is_manual else released).extend(self._languages(ready))
+        if self._is_manual:
+            if is_all:
+                released += self._made
+                self._made = []
+            return released
         deadlines = (
-            []
-            if self._is_manual
-            else [
-                self._lines.deadline_s,
-                self._tags.deadline_s,
-                self._word_deadline_s(),
-                self._chunker.deadline_s,
-                self._stall_deadline_s(),
-            ]
+            self._lines.deadline_s,
+            self._tags.deadline_s,
+            self._word_deadline_s(),
+            self._chunker.deadline_s,
+            self._stall_deadline_s(),
         )
         self._wake_at_s = min((deadline for deadline in deadlines if deadline is not None), default=None)
         return released

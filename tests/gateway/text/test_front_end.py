@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.speech import Segment
-from gateway.text.front_end import Lexicon, Released, TextSettings
+from gateway.text.front_end import Lexicon, Released, TextNotice, TextSettings
 from tests.gateway.text.driving import check_spans, front_end, notices_of, reading_of, release, segments_of
 
 PIECES = [
@@ -78,9 +78,10 @@ def test_spans_tile_the_input_and_sources_ascend_within_them(text: str, options:
 @settings(max_examples=200, deadline=None)
 @given(text=hostile | any_text, places=st.lists(st.integers(0, 500), max_size=4))
 def test_limits_that_are_met_all_the_time_break_nothing(text: str, places: list[int]) -> None:
-    whole = release([text], TINY)
-    check_spans(whole, text)
-    assert release(cut(text, places), TINY) == whole
+    for options in ({}, {"segmentation": "manual"}):
+        whole = release([text], TINY, **options)
+        check_spans(whole, text)
+        assert release(cut(text, places), TINY, **options) == whole
 
 
 @settings(max_examples=200, deadline=None)
@@ -242,20 +243,47 @@ def test_a_sound_alone_is_released_by_a_flush() -> None:
     assert reading_of(end.flush(0.0)).controls == ["sfx:cough@0"]
 
 
-def test_manual_segmentation_ends_a_segment_at_flush_and_end_only() -> None:
+def test_manual_segmentation_releases_at_flush_and_end_only() -> None:
     end = front_end(segmentation="manual")
-    assert end.feed("One. Two.\n\nThree. " * 30, 0.0) == []
+    assert end.feed("One. Two.\n\nThree. " * 10, 0.0) == []
     assert end.wake_at_s is None
     assert end.on_time(100.0) == []
-    assert len(end.flush(100.0)) == 1
+    assert heard(end.flush(100.0)) == [" ".join(["One. Two. Three."] * 10)]
     end.feed("Four.", 101.0)
     assert heard(end.finish(101.0)) == ["Four."]
 
 
-def test_a_surrogate_pair_cut_over_two_messages_is_one_code_point() -> None:
-    end = front_end()
-    released = end.feed("Ok \ud83d", 0.0) + end.feed("\ude00 go", 0.0) + end.finish(0.0)
-    check_spans(released, "Ok 😀 go")
+def test_long_manual_text_is_released_at_once_in_pieces_that_end_where_sentences_do() -> None:
+    end = front_end(segmentation="manual")
+    text = "This is a sentence of the text, and not a short one. " * 100
+    assert end.feed(text, 0.0) == []
+    segments = segments_of(end.flush(0.0))
+    assert " ".join(segment.text for segment in segments) == text.strip()
+    assert all(len(segment.text) <= TextSettings().max_chars for segment in segments)
+    assert all(segment.text.endswith("one.") for segment in segments)
+    assert {segment.boundary for segment in segments[:-1]} == {"sentence"}
+    assert segments[-1].boundary == "end"
+    assert len(segments) <= 2 * len(text) / TextSettings().max_chars
+
+
+@pytest.mark.parametrize("text", ["a, b " * 400, "word " * 400, "好" * 400, "x" * 2000, "[sad]a " * 400, "(a" * 1000])
+def test_no_manual_segment_is_longer_than_the_limit(text: str) -> None:
+    released = release([text], segmentation="manual")
+    check_spans(released, text)
+    assert release(list(text), segmentation="manual") == released
+    assert all(len(segment.text) <= TextSettings().max_chars for segment in segments_of(released))
+
+
+def test_what_a_manual_text_is_told_of_tags_does_not_wait_for_the_flush() -> None:
+    end = front_end(segmentation="manual", spoken_languages=frozenset({"en"}))
+    assert [notice.detail for notice in notices_of(end.feed("<|foo|> " + "好" * 200, 0.0))] == ["<|foo|>"]
+    assert isinstance(end.flush(0.0)[0], TextNotice)
+
+
+def test_half_a_surrogate_pair_is_covered_and_not_spoken() -> None:
+    released = release(["Ok \ud83d go\udcff."])
+    check_spans(released, "Ok \ud83d go\udcff.")
+    assert heard(released) == ["Ok go."]
 
 
 def test_a_language_the_model_does_not_speak_is_reported_once_with_the_list() -> None:
