@@ -43,6 +43,8 @@ MAX_RECORDING_BYTES = 10 << 20
 MAX_NAME_CHARS = 80
 MAX_TRANSCRIPT_CHARS = 2000
 MAX_CONSENT_CHARS = 500
+MAX_LANGUAGE_CHARS = 35
+"""BCP 47, section 4.4.1: what a receiver has to have room for."""
 LEFTOVER_AGE_S = 3600.0
 """What an interrupted write left is swept after that long: by then no other process is still writing it."""
 
@@ -364,11 +366,14 @@ def _check(upload: VoiceUpload) -> None:
         ("name", len(upload.name.strip()), 1, MAX_NAME_CHARS, "characters"),
         ("consent", len(upload.consent), 1, MAX_CONSENT_CHARS, "characters"),
         ("transcript", len(upload.transcript or ""), 0, MAX_TRANSCRIPT_CHARS, "characters"),
+        ("language", len(upload.language or ""), 0, MAX_LANGUAGE_CHARS, "characters"),
         ("recording", len(upload.recording), 1, MAX_RECORDING_BYTES, "bytes"),
     )
     for field, size, least, most, unit in limits:
         if not least <= size <= most:
             raise VoiceRejectedError(f"{field} has {size:,} {unit}; {least:,} to {most:,} are allowed")
+    if not upload.name.strip().isprintable():
+        raise VoiceRejectedError("name holds control characters; only printable ones are allowed")
 
 
 def _voice_id(upload: VoiceUpload) -> str:

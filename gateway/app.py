@@ -35,7 +35,7 @@ from gateway.session_defaults import SessionSettings
 from gateway.speech_routes import speech_routes
 from gateway.text.lexicon import Lexicon
 from gateway.transports.websocket import FlowControlledProtocol, UpgradingProtocol
-from gateway.voices import VoiceCatalog
+from gateway.voices import VoiceCatalog, VoiceUploads
 
 log = logging.getLogger("antiphon")
 
@@ -105,6 +105,7 @@ def make_service(config: Config, engine: LocalEngine, clock: Callable[[], float]
             version=version(),
         ),
         catalog=VoiceCatalog(engine.info),
+        uploads=VoiceUploads(limits.voice_uploads, limits.voices_per_key),
         names=VendorNames(
             config.dialects.voices,
             config.dialects.models,

@@ -70,6 +70,10 @@ class LimitSettings(_Section):
     server_utterances: Count = 256
     """Being spoken or waiting, all sessions together."""
     utterances_per_key: Count = 256
+    voices_per_key: Count = 32
+    """Cloned voices that one key may keep (without keys: everybody together)."""
+    voice_uploads: Count = 4
+    """Recordings on their way at once, all keys together; each takes up to 10 MB."""
 
 
 class SpeechSettings(_Section):

@@ -22,7 +22,7 @@ from gateway.dialects.vendor_names import VendorNames
 from gateway.errors import ClientError
 from gateway.metrics import Metrics
 from gateway.session_defaults import SessionSettings
-from gateway.voices import VoiceCatalog
+from gateway.voices import VoiceCatalog, VoiceUploads
 
 
 @dataclass(slots=True)
@@ -36,12 +36,14 @@ class Service:
     sessions: SessionSettings
     names: VendorNames
     catalog: VoiceCatalog
+    uploads: VoiceUploads
     stalled_s: float
     version: str
     clock: Callable[[], float] = time.monotonic
     random: Random = field(default_factory=secrets.SystemRandom)
     is_ready: bool = False
     not_ready_because: str = "the voice is warming up"
+    refreshing_voices: asyncio.Lock = field(default_factory=asyncio.Lock)
     connections: dict[Connection, asyncio.Task[object]] = field(default_factory=dict)
     """Each with the task that runs it."""
 

@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
 from starlette.datastructures import UploadFile
-from starlette.requests import Request
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message
 
+from engine.errors import CapacityError, EngineError
 from engine.speech import VoiceInfo
 from engine.voice_audio import VoiceRejectedError
-from engine.voice_store import MAX_RECORDING_BYTES, Voice, VoiceLibrary, VoiceUpload
-from gateway.errors import ClientError, ErrorCode
-from gateway.service import Service, refusal
+from engine.voice_store import (
+    MAX_RECORDING_BYTES,
+    TooManyVoicesError,
+    Voice,
+    VoiceLibrary,
+    VoiceStoreError,
+    VoiceUpload,
+)
+from gateway.admission import CAPACITY_RETRY_S, DRAINING_RETRY_S
+from gateway.errors import ClientError, ErrorCode, HandshakeError
+from gateway.service import Service
+
+log = logging.getLogger("antiphon.voices")
 
 TEXT_FIELDS: Final = ("name", "consent", "transcript", "language")
 MAX_BODY_BYTES: Final = MAX_RECORDING_BYTES + 64 * 1024
 """A recording and its fields."""
+UPLOAD_S: Final = 120.0
+"""A peer that sends more slowly holds the place of others: 10 MB at about 0.7 Mbit/s."""
+FULL_DISK_RETRY_S: Final = 60.0
+"""Somebody has to make room."""
 
 
 async def listed(service: Service, request: Request) -> Response:
@@ -43,40 +63,88 @@ async def listed(service: Service, request: Request) -> Response:
 
 async def add(service: Service, request: Request) -> Response:
     """multipart/form-data: `file`, `name`, `consent`, and optionally `transcript`, `language`. 201 with the voice; 400
-    with what is wrong with it, 413 where it is too large, 501 where the model cannot clone."""
+    with what is wrong with it, 408 where it takes too long to come, 413 where it is too large, 429 where the key has
+    all the voices it may have, 501 where the model cannot clone, 503 where there is no room now, 507 where the disk is
+    full."""
     library = service.engine.voices
     if library is None:
-        return _cannot_clone(service)
-    owner = service.owner_of(request.state.key)
-    try:
-        upload = await _read(_bounded(request), owner)
-        voice = await asyncio.to_thread(library.add, upload)
-    except ClientError as error:
-        return refusal(error, 413 if error.code is ErrorCode.MESSAGE_TOO_BIG else 400)
-    except VoiceRejectedError as error:
-        return refusal(ClientError(ErrorCode.BAD_VALUE, str(error)), 400)
+        raise _cannot_clone(service)
+    if service.admission.is_draining:
+        raise HandshakeError(503, ErrorCode.DRAINING, "the server is shutting down", retry_after_s=DRAINING_RETRY_S)
+    if not service.is_ready:
+        raise HandshakeError(503, ErrorCode.CAPACITY, service.not_ready_because, retry_after_s=CAPACITY_RETRY_S)
+    owner, uploads = service.owner_of(request.state.key), service.uploads
+    with uploads.place(), _refusals():
+        async with asyncio.timeout(UPLOAD_S):
+            upload = await _read(_bounded(request), owner)
+        voice = await asyncio.to_thread(library.add, upload, uploads.voices_per_key)
     await refresh(service, library, owner)
     return JSONResponse({"voice": {**_shown(_info(voice)), "remarks": list(voice.remarks)}}, 201)
 
 
 async def delete(service: Service, request: Request) -> Response:
-    """204 once recording, codes and cached state are gone; 404 where this key owns no such voice."""
+    """204 once recording, codes and cached state are gone; 404 where this key owns no such voice, 500 where something
+    of it could not be removed."""
     library = service.engine.voices
     if library is None:
-        return _cannot_clone(service)
+        raise _cannot_clone(service)
     owner, voice_id = service.owner_of(request.state.key), request.path_params["voice"]
-    if not await asyncio.to_thread(library.delete, voice_id, owner):
-        message = f"you own no voice {voice_id!r:.80}"
-        return refusal(ClientError(ErrorCode.VOICE_NOT_FOUND, message), 404)
-    await refresh(service, library, owner)
-    service.engine.forget_prompts()
+    try:
+        with _refusals():
+            is_deleted = await asyncio.to_thread(library.delete, voice_id, owner)
+    finally:
+        await refresh(service, library, owner)
+        service.engine.forget_prompts()
+    if not is_deleted:
+        raise HandshakeError(404, ErrorCode.VOICE_NOT_FOUND, f"you own no voice {voice_id!r:.80}")
     return Response(status_code=204)
 
 
 async def refresh(service: Service, library: VoiceLibrary, owner: str | None) -> None:
-    """Bring what the catalog knows of an owner's voices up to date with the disk."""
-    voices = await asyncio.to_thread(library.shared if owner is None else partial(library.of, owner))
-    service.catalog.replace(owner, [_info(voice) for voice in voices if voice.owner == owner])
+    """Bring what the catalog knows of an owner's voices up to date with the disk. One at a time, so that no list is
+    replaced by an older one."""
+    async with service.refreshing_voices:
+        voices = await asyncio.to_thread(library.shared if owner is None else partial(library.of, owner))
+        service.catalog.replace(owner, [_info(voice) for voice in voices if voice.owner == owner])
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Whatever a voice or the wish for one can meet, as the refusal that its sender gets. Raises HandshakeError."""
+    try:
+        yield
+    except ClientError as error:
+        status = 413 if error.code is ErrorCode.MESSAGE_TOO_BIG else 400
+        raise HandshakeError(status, error.code, error.message) from error
+    except ClientDisconnect as error:
+        raise HandshakeError(499, ErrorCode.BAD_MESSAGE, "the client hung up in its upload") from error  # to be counted
+    except HTTPException as error:  # of the form's parser
+        raise HandshakeError(400, ErrorCode.BAD_MESSAGE, f"the form cannot be read: {error.detail}") from error
+    except VoiceRejectedError as error:
+        raise HandshakeError(400, ErrorCode.BAD_VALUE, str(error)) from error
+    except TooManyVoicesError as error:
+        raise HandshakeError(429, ErrorCode.QUOTA, str(error)) from error
+    except CapacityError as error:
+        raise HandshakeError(503, ErrorCode.CAPACITY, str(error), retry_after_s=error.retry_after_s) from error
+    except EngineError as error:
+        log.error("a voice could not be encoded: %s", error)
+        message = "the engine could not encode the voice; the server's log says why"
+        raise HandshakeError(500, ErrorCode.ENGINE_FAILED, message) from error
+    except TimeoutError as error:
+        message = f"the upload did not come whole within {UPLOAD_S:g} s"
+        raise HandshakeError(408, ErrorCode.BAD_MESSAGE, message) from error
+    except VoiceStoreError as error:
+        raise _disk_refusal(error, is_full=error.is_full) from error
+    except OSError as error:  # where an upload is held while it comes
+        raise _disk_refusal(error, is_full=error.errno in (errno.ENOSPC, errno.EDQUOT)) from error
+
+
+def _disk_refusal(error: Exception, *, is_full: bool) -> HandshakeError:
+    """The path and what the system said of it stay in the log."""
+    log.error("voices on disk: %s", error)
+    if is_full:
+        return HandshakeError(507, ErrorCode.CAPACITY, "the server's disk is full", retry_after_s=FULL_DISK_RETRY_S)
+    return HandshakeError(500, ErrorCode.INTERNAL, "the server's disk failed; its log says why")
 
 
 def _bounded(request: Request) -> Request:
@@ -126,10 +194,10 @@ async def _read(request: Request, owner: str | None) -> VoiceUpload:
         )
 
 
-def _cannot_clone(service: Service) -> Response:
+def _cannot_clone(service: Service) -> HandshakeError:
     model = service.engine.info
     message = f"{model.name} cannot clone voices; its own are {', '.join(voice.id for voice in model.voices)}"
-    return refusal(ClientError(ErrorCode.VOICE_NOT_FOUND, message), 501)
+    return HandshakeError(501, ErrorCode.VOICE_NOT_FOUND, message)
 
 
 def _info(voice: Voice) -> VoiceInfo:

@@ -1,11 +1,15 @@
-"""VoiceCatalog: which voices a key may ask for, kept in memory so that no session ever looks at a disk."""
+"""VoiceCatalog: which voices a key may ask for, kept in memory so that no session ever looks at a disk. VoiceUploads:
+how many may come at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from engine.speech import ModelInfo, VoiceInfo
+from gateway.admission import CAPACITY_RETRY_S
+from gateway.errors import ErrorCode, HandshakeError
 
 
 class VoiceCatalog:
@@ -29,6 +33,28 @@ class VoiceCatalog:
             voices = (*self._model.voices, *own, *self._cloned.get(None, ()))
             known = self._models[owner] = replace(self._model, voices=voices)
         return known
+
+
+class VoiceUploads:
+    """Room for uploads: each holds a recording in memory, and a place in the queue for the model's encoder.
+    `voices_per_key`: what an owner may keep."""
+
+    def __init__(self, places: int, voices_per_key: int) -> None:
+        self.voices_per_key = voices_per_key
+        self._places = places
+        self._running = 0
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """One upload, from its first byte until it is stored. Raises HandshakeError where all places are taken."""
+        if self._running >= self._places:
+            message = f"{self._running} voices are being uploaded, at most {self._places}"
+            raise HandshakeError(503, ErrorCode.CAPACITY, message, retry_after_s=CAPACITY_RETRY_S)
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
 
 
 def find_voice(wanted: str, model: ModelInfo) -> VoiceInfo | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.api import Engine
 from engine.voice_audio import VoiceRejectedError
-from engine.voice_store import MAX_RECORDING_BYTES, VoiceLibrary, VoiceUpload
+from engine.voice_store import MAX_RECORDING_BYTES, VoiceLibrary, VoiceStoreError, VoiceUpload
 from gateway.commands.outcome import USAGE, CommandError
 from gateway.commands.voices import opened, voices_address
 
@@ -51,13 +51,17 @@ def add_to_engine(engine: Engine, voice: NewVoice) -> tuple[str, tuple[str, ...]
     upload = VoiceUpload(_read(voice.recording), voice.name, None, voice.consent, voice.transcript, voice.language)
     try:
         added = _library(engine).add(upload)
-    except VoiceRejectedError as error:
+    except (VoiceRejectedError, VoiceStoreError) as error:
         raise CommandError(str(error)) from error
     return added.id, added.remarks
 
 
 def delete_from_engine(engine: Engine, voice_id: str) -> None:
-    if not _library(engine).delete(voice_id, None):
+    try:
+        is_deleted = _library(engine).delete(voice_id, None)
+    except VoiceStoreError as error:
+        raise CommandError(str(error)) from error
+    if not is_deleted:
         raise CommandError(f"there is no voice {voice_id!r} of the operator's own")
 
 

@@ -117,6 +117,8 @@ def test_an_encoding_that_fails_fails_those_who_waited_and_can_be_tried_again(tm
         ({"consent": "  "}, "consent is empty"),
         ({"name": ""}, "name has 0 characters; 1 to 80"),
         ({"name": "x" * 81}, "name has 81 characters"),
+        ({"name": "a\nb"}, "name holds control characters"),
+        ({"language": "e" * 36}, "language has 36 characters"),
         ({"transcript": "x" * 2001}, "transcript has 2,001"),
         ({"recording": b"x" * (10 * 2**20 + 1)}, "recording has 10,485,761 bytes"),
         ({"recording": b"no audio"}, "not audio"),

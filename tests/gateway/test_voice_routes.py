@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from tests.engine.test_voice_audio import packed, speech
@@ -72,10 +76,28 @@ async def test_a_deleted_voice_is_gone(gateway: RunningGateway) -> None:
     assert voice not in await ids(gateway, ADA)
 
 
-async def test_a_new_upload_under_an_old_name_is_meant_by_the_name(gateway: RunningGateway) -> None:
-    await add(gateway, seconds=3.0)
-    newer = (await add(gateway, seconds=4.0)).json()["voice"]["id"]
-    assert (await ids(gateway, ADA)).index(newer) < len(await ids(gateway, ADA)) - 1
+async def test_a_new_upload_under_an_old_name_is_the_voice_that_the_name_speaks_with(gateway: RunningGateway) -> None:
+    async with Call(gateway, additional_headers={"Authorization": f"Bearer {ADA}"}) as peer:
+        for seconds in (3.0, 4.0, 5.0):
+            newest = (await add(gateway, seconds=seconds)).json()["voice"]["id"]
+            utterance = f"u{seconds}"
+            await peer.send(type="open", utterance=utterance, voice="Ada")
+            await peer.send(type="text", utterance=utterance, text="Hello.")
+            await peer.send(type="end", utterance=utterance)
+            assert (await peer.until("started"))["voice"] == newest
+            await peer.until("done")
+
+
+async def test_a_recording_of_3_mb_and_one_in_stereo_of_24_bits_are_taken(gateway: RunningGateway) -> None:
+    wide = np.repeat(speech(15.0, rate_hz=48_000)[:, None], 2, axis=1)
+    async with client(gateway) as http:
+        for recording in (
+            packed(speech(16.0, rate_hz=96_000), 96_000, "WAV", "PCM_16"),
+            packed(wide, 48_000, "WAV", "PCM_24"),
+        ):
+            assert len(recording) > 3_000_000
+            answer = await http.post(PATH, data=FIELDS, files={"file": ("a.wav", recording)})
+            assert answer.status_code == 201, answer.text
 
 
 async def test_the_same_upload_twice_is_one_voice_encoded_once(gateway: RunningGateway) -> None:
@@ -101,6 +123,10 @@ async def test_a_file_that_is_no_sound_and_a_body_that_is_no_form_are_refused(ga
     async with client(gateway) as http:
         for arguments in (
             {"data": FIELDS, "files": {"file": ("a.wav", b"just text")}},
+            {"data": FIELDS, "files": {"file": ("a.wav", b"")}},
+            {"data": FIELDS, "files": {"file": ("a.m4a", bytes(4) + b"ftypM4A " + bytes(99))}},
+            {"data": FIELDS, "files": {"file": ("a.webm", b"\x1a\x45\xdf\xa3" + bytes(99))}},
+            {"data": {**FIELDS, "transcript": "x" * 2**21}, "files": {"file": ("a.wav", packed(speech()))}},
             {"data": FIELDS, "files": {"other": ("a.wav", b"")}},
             {"data": {**FIELDS, "path": "/etc/passwd"}, "files": {"file": ("a.wav", packed(speech()))}},
             {"json": {**FIELDS, "url": "http://x"}},
@@ -123,6 +149,105 @@ async def test_an_upload_over_the_limit_is_refused_whether_its_size_was_declared
         for content in (body, pieces()):
             headers = {"content-type": "multipart/form-data; boundary=x"}
             assert (await http.post(PATH, content=content, headers=headers)).status_code == 413
+
+
+def refused(gateway: RunningGateway, status: int) -> float:
+    """How often such a refusal was counted."""
+    value = gateway.service.metrics.registry.get_sample_value(
+        "antiphon_handshakes_refused_total", {"status": str(status)}
+    )
+    return value or 0.0
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("multipart/form-data", b"--x\r\n"),
+        ("multipart/form-data; boundary=x", b"no boundary at all"),
+        ("multipart/form-data; boundary=x", b"--x\r\nContent-Disposition: form-data\r\n\r\na\r\n--x--\r\n"),
+        ("multipart/form-data; boundary=x", b"--x\r\n\xff\xfe: \0\r\n\r\n"),
+        ("multipart/form-data; boundary=x", b""),
+        ("multipart/form-data; boundary=x; charset=nothing", b'--x\r\nContent-Disposition: form-data; name="\xff"'),
+    ],
+)
+async def test_a_malformed_form_is_refused_in_our_own_words(
+    gateway: RunningGateway, content_type: str, body: bytes
+) -> None:
+    async with client(gateway) as http:
+        answer = await http.post(PATH, content=body, headers={"content-type": content_type})
+    assert answer.status_code == 400
+    assert answer.json()["type"] == "error"
+    assert answer.json()["message"]
+
+
+async def test_a_peer_that_hangs_up_in_its_upload_is_counted_and_gives_its_place_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"keys": {"ada": ADA}, "limits": {"voice_uploads": 1}}
+    async with running_gateway(CloningFakeModel(tmp_path), settings) as gateway:
+        _, writer = await begun_upload(gateway)
+        while (await add(gateway)).status_code != 503:
+            pass
+        writer.close()
+        while (answer := await add(gateway)).status_code == 503:
+            assert answer.json()["code"] == "capacity"
+            assert answer.json()["retry_after_s"] > 0
+            assert answer.headers["retry-after"]
+        assert answer.status_code == 201
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+async def begun_upload(gateway: RunningGateway) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection whose upload has begun and does not go on."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    head = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ADA}\r\nContent-Length: 5000000\r\n"
+    writer.write(f"{head}Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\n".encode())
+    await writer.drain()
+    return reader, writer
+
+
+async def test_a_key_has_no_more_voices_than_it_may(tmp_path: Path) -> None:
+    settings = {"keys": {"ada": ADA, "bob": BOB}, "limits": {"voices_per_key": 2}}
+    async with running_gateway(CloningFakeModel(tmp_path), settings) as gateway:
+        for seconds in (3.0, 4.0):
+            assert (await add(gateway, seconds=seconds)).status_code == 201
+        answer = await add(gateway, seconds=5.0)
+        assert (answer.status_code, answer.json()["code"]) == (429, "quota")
+        assert "has 2 voices, at most 2" in answer.json()["message"]
+        assert isinstance(gateway.model, CloningFakeModel)
+        assert gateway.model.encoded == 2
+        assert (await add(gateway, key=BOB, seconds=5.0)).status_code == 201
+        assert (await add(gateway, seconds=4.0)).status_code == 201  # the same again is no more
+
+
+@pytest.mark.parametrize(("number", "status"), [(errno.ENOSPC, 507), (errno.EIO, 500)])
+async def test_a_voice_that_the_disk_does_not_take_is_no_voice(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, number: int, status: int
+) -> None:
+    def fail(source: object, target: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("engine.voice_store.os.rename", fail)
+        answer = await add(gateway)
+    assert answer.status_code == status
+    assert answer.json()["type"] == "error"
+    assert os.strerror(number) not in answer.text
+    assert not [voice for voice in await ids(gateway, ADA) if voice.startswith("voice-")]
+
+
+async def test_what_is_refused_is_counted(gateway: RunningGateway) -> None:
+    await add(gateway, consent=None)
+    async with client(gateway) as http:
+        await http.delete(f"{PATH}/voice-x")
+    assert (refused(gateway, 400), refused(gateway, 404)) == (1.0, 1.0)
+
+
+async def test_lists_of_many_uploads_at_once_lose_none(gateway: RunningGateway) -> None:
+    answers = await asyncio.gather(*(add(gateway, seconds=3.0 + number / 10) for number in range(4)))
+    added = {answer.json()["voice"]["id"] for answer in answers}
+    assert len(added) == 4
+    assert added <= set(await ids(gateway, ADA))
 
 
 async def test_voices_of_an_earlier_run_are_there_at_the_next_start(tmp_path: Path) -> None:
