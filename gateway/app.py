@@ -23,6 +23,7 @@ from engine.speech import Segment, Span, SpeechRequest
 from gateway import voice_routes
 from gateway.admission import Admission, AdmissionLimits
 from gateway.audio.encoder import warm_up as warm_up_audio
+from gateway.audio.formats import resolve_format
 from gateway.auth import Access, AccessRules
 from gateway.config import Config, ConfigError
 from gateway.dialects.vendor_names import VendorNames
@@ -67,6 +68,11 @@ def make_service(config: Config, engine: LocalEngine, clock: Callable[[], float]
         lexicon = Lexicon.load(speech.lexicon) if speech.lexicon is not None else Lexicon.empty()
     except ClientError as error:
         raise ConfigError(f"speech.lexicon: {error.message}") from error
+    try:
+        rate_hz = engine.info.sample_rate_hz
+        resolve_format(speech.format, speech.sample_rate_hz, default_name=speech.format, default_rate_hz=rate_hz)
+    except ClientError as error:
+        raise ConfigError(f"speech.format, speech.sample_rate_hz: {error.message}") from error
     service = Service(
         engine=engine,
         access=Access(
@@ -152,9 +158,9 @@ async def _warm_up(service: Service, on_ready: Callable[[], None]) -> None:
                 pass
         finally:
             session.close()
-    except EngineError as error:
-        service.not_ready_because = f"the warm-up failed: {error}"
-        log.error("the warm-up utterance failed: %s", error)
+    except Exception as error:  # the edge of this task: nobody else would see it
+        service.not_ready_because = "the warm-up failed; the server's log says why"
+        log.error("the warm-up utterance failed: %s", error, exc_info=not isinstance(error, EngineError))
         return
     service.is_ready = True
     on_ready()
@@ -237,6 +243,8 @@ def serve(config: Config) -> int:
     """Load the model, listen, run until a signal. Returns the exit status; raises ConfigError, ModelLoadError or
     OSError."""
     logging.basicConfig(level=config.log.level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # uvicorn logs the whole address of every socket at INFO, browsers' tokens and vendors' keys included.
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     listener = bind(config.server.host, config.server.port)
     try:
         engine = load_engine(config)

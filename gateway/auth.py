@@ -91,16 +91,28 @@ class Access:
         )
 
     def key_of(self, headers: Mapping[str, str], query: Mapping[str, str], now_s: float) -> str:
-        """The name of the key that a request proves; `anonymous` where the server has none."""
+        """The name of the key that a request proves, by the key itself or by a token that stands for it; `anonymous`
+        where the server has none."""
         if not self._rules.keys:
             return ANONYMOUS
-        scheme, _, secret = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and secret:
-            return self.check_secret(secret.strip())
         token = query.get("token")
+        if "authorization" in headers:
+            return self.owner_of(headers)
         if token is not None:
             return self._check_token(token, now_s)
         raise HandshakeError(401, ErrorCode.BAD_VALUE, f"a key is needed: {HOW_TO}")
+
+    def owner_of(self, headers: Mapping[str, str]) -> str:
+        """The name of the key itself that a request shows. What a browser's token is too little for: new tokens, the
+        metrics, voices coming and going."""
+        if not self._rules.keys:
+            return ANONYMOUS
+        scheme, _, secret = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not secret.strip():
+            raise HandshakeError(
+                401, ErrorCode.BAD_VALUE, "a key is needed: send the header 'Authorization: Bearer KEY'"
+            )
+        return self.check_secret(secret.strip())
 
     def check_secret(self, secret: str) -> str:
         """The name of this secret's key; vendors' dialects bring it in headers of their own."""

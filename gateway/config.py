@@ -6,7 +6,9 @@ An environment variable names its place with double underscores: `ANTIPHON_SERVE
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -137,6 +139,19 @@ class Config(_Section):
                 f"server.host is {self.server.host!r}, which other machines can reach: set a key first, e.g. "
                 f"{ENVIRONMENT_PREFIX}KEYS__DEFAULT=$(openssl rand -hex 16), or bind to 127.0.0.1"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _parts_are_in_range(self) -> Config:
+        for section, settings in (("text", self.text), ("engine", self.engine)):
+            for field in dataclasses.fields(settings):
+                value = getattr(settings, field.name)
+                if isinstance(value, bool) or not isinstance(value, int | float):
+                    continue
+                is_wait = field.name.endswith("_wait_s") or field.name.endswith("_hold_s")
+                if not math.isfinite(value) or value < 0 or (value == 0 and not is_wait):
+                    low = "0 or more" if is_wait else "above 0"
+                    raise ValueError(f"{section}.{field.name} is {value}, must be {low}")
         return self
 
     @property

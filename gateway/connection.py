@@ -15,7 +15,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol, assert_never
@@ -50,7 +49,7 @@ INTERNAL_CLOSE: Final = 1011
 SLICE_CHARS: Final = 200
 """Text handled in one go: about a millisecond of the text front-end."""
 CLOSE_WRITE_S: Final = 5.0
-"""Once a close has been decided, what is queued has this long to leave."""
+"""Once a close has been forced, what is queued and the close itself have this long to leave."""
 
 
 class Observer(Protocol):
@@ -94,6 +93,7 @@ class Connection:
         self._speeches: dict[str, _Speech] = {}
         self._changed = asyncio.Event()
         self._closing: CloseConnection | None = None
+        self._abort_timer: asyncio.TimerHandle | None = None
         self._tasks: asyncio.TaskGroup
 
     async def run(self) -> None:
@@ -111,9 +111,10 @@ class Connection:
             log.debug("%s = %s", self._session.id, closed.exceptions[0])
         except* Exception:  # the edge of a connection: our fault, not the peer's
             log.exception("%s ! the connection failed", self._session.id)
-            with suppress(ConnectionClosedError):
-                await self._transport.close(INTERNAL_CLOSE, "internal error")
+            await self._close_or_abort(INTERNAL_CLOSE, "internal error")
         finally:
+            if self._abort_timer is not None:
+                self._abort_timer.cancel()
             if self._engine_session is not None:
                 self._engine_session.close()
             self._session.ended()
@@ -138,6 +139,7 @@ class Connection:
             message = await self._transport.receive()
             log.debug("%s < %s of %d", self._session.id, type(message).__name__, len(message))
             await self._apply(partial(self._dialect.receive, message))
+            await asyncio.sleep(0)  # a peer that has sent much at once does not hold up the others
 
     async def _apply(self, receive: Callable[[], list[ClientEvent]]) -> None:
         """Hand a message's events to the session. A ClientError is answered and the session lives on; the message's
@@ -172,7 +174,7 @@ class Connection:
 
     def _refuse(self, error: ClientError) -> None:
         self._observer.refused(error)
-        self._session.refuse(error)
+        self._carry_out(self._session.refuse(error))
 
     # ---- actions -----------------------------------------------------------------------------------------------------
 
@@ -194,6 +196,8 @@ class Connection:
                         self._stop_reading(speech)
                 case CloseConnection():
                     self._closing = action
+                    if action.is_forced and self._abort_timer is None:
+                        self._abort_timer = asyncio.get_running_loop().call_later(CLOSE_WRITE_S, self._transport.abort)
                 case _:
                     assert_never(action)
         self._changed.set()
@@ -252,8 +256,10 @@ class Connection:
     # ---- write -------------------------------------------------------------------------------------------------------
 
     async def _write(self) -> None:
-        """Write what may go, wait for the kernel to take it, sleep until something changes or time is due."""
+        """Write what may go, wait for the kernel to take it, sleep until something changes or time is due. Nothing is
+        taken from the session before the socket has room, so that nothing taken can wait behind a cancel."""
         while True:
+            await self._drain()
             now_s = self._clock()
             self._carry_out(self._session.on_time(now_s))
             self._changed.clear()
@@ -261,7 +267,7 @@ class Connection:
             if event is not None:
                 await self._send(event)
             elif self._closing is not None:
-                await self._transport.close(self._closing.code, self._closing.reason)
+                await self._close_or_abort(self._closing.code, self._closing.reason)
                 return
             else:
                 await self._wait(self._session.wake_at_s(now_s) - now_s)
@@ -275,13 +281,24 @@ class Connection:
         self._carry_out(self._session.written(event, self._clock()))
         self._observer.sent(event)
         self._make_room(event)
+        await asyncio.sleep(0)  # encoding a full outbox does not hold up the other connections
+
+    async def _drain(self) -> None:
         try:
-            async with asyncio.timeout(self._stalled_s if self._closing is None else CLOSE_WRITE_S):
+            async with asyncio.timeout(self._stalled_s):
                 await self._transport.drained()
         except TimeoutError:
             log.info("%s = the peer took nothing for %g s: dropped", self._session.id, self._stalled_s)
             self._transport.abort()
             raise ConnectionClosedError(1006) from None
+
+    async def _close_or_abort(self, code: int, reason: str) -> None:
+        """A close that cannot leave within its time is none."""
+        try:
+            async with asyncio.timeout(CLOSE_WRITE_S):
+                await self._transport.close(code, reason)
+        except (TimeoutError, ConnectionClosedError):
+            self._transport.abort()
 
     def _make_room(self, event: ServerEvent) -> None:
         if isinstance(event, Audio | Done | Cancelled | Failed) and event.utterance is not None:
@@ -305,4 +322,7 @@ def _client_error(error: EngineError) -> ClientError:
         case CapacityError():
             return ClientError(ErrorCode.CAPACITY, str(error), retry_after_s=error.retry_after_s)
         case _:
-            return ClientError(ErrorCode.ENGINE_FAILED, str(error))
+            log.error("an utterance failed: %s", error)
+            return ClientError(
+                ErrorCode.ENGINE_FAILED, "the engine failed in this utterance; the server's log says why"
+            )

@@ -71,12 +71,15 @@ class ClientError(Exception):
         *,
         utterance: str | None = None,
         retry_after_s: float | None = None,
+        is_refused_open: bool = False,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.utterance = utterance
         self.retry_after_s = retry_after_s
+        self.is_refused_open = is_refused_open
+        """`utterance` was to be opened by this message: its id stays closed until it is opened again."""
 
     @property
     def is_retryable(self) -> bool:

@@ -28,6 +28,9 @@ class Unset(Enum):
 
 UNSET: Final = Unset.UNSET
 
+SPEED_RANGE: Final = (0.5, 2.0)
+"""Ratios of the voice's own pace that any family can be asked for."""
+
 
 # ---- client → server -------------------------------------------------------------------------------------------------
 
@@ -333,10 +336,11 @@ class ReleaseSpeech:
 
 @dataclass(frozen=True, slots=True)
 class CloseConnection:
-    """Write what is queued, then close with this WebSocket code."""
+    """Write what is queued, then close with this WebSocket code. `is_forced`: the peer has a few seconds for it."""
 
     code: int
     reason: str
+    is_forced: bool = False
 
 
 Action = OpenSpeech | FeedSpeech | FinishSpeech | CancelSpeech | ReleaseSpeech | CloseConnection

@@ -41,6 +41,8 @@ class Outbox:
         self._encoded: deque[OutgoingAudio] = deque()
         self._queued_samples = 0
         self._has_samples = False
+        self.queued_events = 0
+        """Events among what is queued."""
         self._has_pending_segment_end = False
 
     def put_chunk(self, chunk: AudioChunk) -> None:
@@ -52,6 +54,7 @@ class Outbox:
 
     def put_event(self, event: ServerEvent) -> None:
         """Queue an event behind everything but a `Done`, which stays the last."""
+        self.queued_events += 1
         if self._queue and isinstance(self._queue[-1], Done):
             self._queue.insert(len(self._queue) - 1, event)
         else:
@@ -79,6 +82,7 @@ class Outbox:
         if self._encoded or not self._queue or isinstance(self._queue[0], AudioChunk):
             return None
         event = self._queue.popleft()
+        self.queued_events -= 1
         assert not isinstance(event, AudioChunk)
         return event
 
@@ -92,6 +96,7 @@ class Outbox:
         """Forget everything not yet written; returns the errors and warnings among it, which are still owed."""
         owed: list[ServerEvent] = [item for item in self._queue if isinstance(item, Failed | Warned)]
         self._queue.clear()
+        self.queued_events = 0
         self._encoded.clear()
         self._queued_samples = 0
         return owed

@@ -7,13 +7,16 @@ import importlib.resources
 import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Literal
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 from starlette.websockets import WebSocket
 
 from gateway import voice_routes
@@ -37,39 +40,56 @@ PAGE_HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-cache",
 }
+PAGE_SUFFIXES: Final = frozenset({".css", ".html", ".js", ".png", ".svg"})
 STARTING_RETRY_S: Final = 2.0
 
+Credential = Literal["none", "key", "key or token"]
+"""What a route asks for. A browser's token opens the socket and lists voices; everything else takes the key itself."""
 Handler = Callable[[Request], Awaitable[Response]]
 
 
 def routes(service: Service) -> list[BaseRoute]:
     """All paths of the gateway."""
     web = str(importlib.resources.files("web"))
-    http: list[tuple[str, Callable[[Service, Request], Awaitable[Response]], list[str], bool]] = [
-        ("/health", _health, ["GET"], False),
-        ("/ready", _ready, ["GET"], False),
-        ("/version", _version, ["GET"], False),
-        ("/metrics", _metrics, ["GET"], True),
-        ("/antiphon/v1/voices", voice_routes.listed, ["GET"], True),
-        ("/antiphon/v1/voices", voice_routes.add, ["POST"], True),
-        ("/antiphon/v1/voices/{voice}", voice_routes.delete, ["DELETE"], True),
-        ("/antiphon/v1/token", _token, ["POST"], True),
-        ("/antiphon/v1/speak", _without_upgrade, ["GET"], False),
-        ("/", partial(_page, web), ["GET"], False),
+    http: list[tuple[str, Callable[[Service, Request], Awaitable[Response]], list[str], Credential]] = [
+        ("/health", _health, ["GET"], "none"),
+        ("/ready", _ready, ["GET"], "none"),
+        ("/version", _version, ["GET"], "none"),
+        ("/metrics", _metrics, ["GET"], "key"),
+        ("/antiphon/v1/voices", voice_routes.listed, ["GET"], "key or token"),
+        ("/antiphon/v1/voices", voice_routes.add, ["POST"], "key"),
+        ("/antiphon/v1/voices/{voice}", voice_routes.delete, ["DELETE"], "key"),
+        ("/antiphon/v1/token", _token, ["POST"], "key"),
+        ("/antiphon/v1/speak", _without_upgrade, ["GET"], "none"),
+        ("/", partial(_page, web), ["GET"], "none"),
     ]
     listed: list[BaseRoute] = [
-        Route(path, _guarded(service, handler, needs_key=needs_key), methods=methods)
-        for path, handler, methods, needs_key in http
+        Route(path, _guarded(service, handler, credential), methods=methods)
+        for path, handler, methods, credential in http
     ]
     for entry in DIALECTS:
         for path in entry.paths:
             listed.append(WebSocketRoute(path, partial(_speak, service, entry)))
-    listed.append(Mount("/web", _StaticPage(directory=web)))
+    listed.append(Mount("/web", _StaticPage(service, web)))
     return listed
 
 
 class _StaticPage(StaticFiles):
-    """The page's files, with its security headers."""
+    """The page's files, with its security headers; nothing else that lies beside them."""
+
+    def __init__(self, service: Service, directory: str) -> None:
+        super().__init__(directory=directory)
+        self._service = service
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        try:
+            self._service.access.check_host(_headers(Headers(scope=scope)))
+        except HandshakeError as error:
+            self._service.metrics.handshake_refused(error.status)
+            return refusal(error, error.status)
+        if Path(path).suffix not in PAGE_SUFFIXES:
+            raise HTTPException(404)
+        return await super().get_response(path, scope)
 
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
         response = super().file_response(*args, **kwargs)
@@ -78,17 +98,20 @@ class _StaticPage(StaticFiles):
 
 
 def _guarded(
-    service: Service, handler: Callable[[Service, Request], Awaitable[Response]], *, needs_key: bool
+    service: Service, handler: Callable[[Service, Request], Awaitable[Response]], credential: Credential
 ) -> Handler:
     async def guarded(request: Request) -> Response:
         try:
             headers = _headers(request.headers)
             service.access.check_host(headers)
             service.access.check_origin(headers)
-            if needs_key:
+            if credential == "key":
+                request.state.key = service.access.owner_of(headers)
+            elif credential == "key or token":
                 request.state.key = service.access.key_of(headers, request.query_params, service.clock())
             return await handler(service, request)
         except HandshakeError as error:
+            service.metrics.handshake_refused(error.status)
             return refusal(error, error.status)
 
     return guarded

@@ -6,7 +6,7 @@ It owns lanes, utterances, the voice and barge-in. The connection carries its ac
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import Final, Literal
@@ -15,7 +15,7 @@ from engine.speech import AudioChunk, ModelInfo, Segment
 from engine.timeline import Timeline
 from gateway.admission import Admission
 from gateway.audio.formats import available_formats
-from gateway.errors import ClientError, ErrorCode, WarningCode
+from gateway.errors import RETRYABLE, ClientError, ErrorCode, WarningCode
 from gateway.events import (
     Acknowledge,
     Action,
@@ -55,6 +55,8 @@ MAX_REMEMBERED_IDS: Final = 10_000
 MAX_NUMBER: Final = 0xFFFF
 SEED_BITS: Final = 53
 """Seeds are 0 … 2^53-1, so that every JSON reader keeps them exact."""
+MAX_UNREAD_ANSWERS: Final = 1024
+"""Messages of one utterance, or of none, that wait for a peer to read; with more the connection is closed."""
 NORMAL_CLOSE: Final = 1000
 GOING_AWAY_CLOSE: Final = 1001
 POLICY_CLOSE: Final = 1008
@@ -79,8 +81,6 @@ class Session:
         self.id = session_id
         self.ignored_messages = 0
         """Messages for utterances that are over: counted, not answered (rule 1)."""
-        self.errors: Counter[ErrorCode] = Counter()
-        self._resume_token = resume_token
         self._key = key
         self._read_model = model
         self._settings = settings
@@ -118,8 +118,13 @@ class Session:
     # ---- client events -----------------------------------------------------------------------------------------------
 
     def handle(self, event: ClientEvent, now_s: float) -> list[Action]:
-        """Take one event. A ClientError means that it changed nothing."""
+        """Take one event. A ClientError means that it changed nothing. A session that is closing takes nothing."""
+        if self._is_closing:
+            return []
         self._last_activity_s = now_s
+        return [*self._handled(event, now_s), *self._close_if_unread()]
+
+    def _handled(self, event: ClientEvent, now_s: float) -> list[Action]:
         try:
             match event:
                 case TextFragment():
@@ -160,9 +165,10 @@ class Session:
                 error.utterance = utterance_id
             raise
 
-    def refuse(self, error: ClientError) -> None:
+    def refuse(self, error: ClientError) -> list[Action]:
         """Put a ClientError on the wire, behind the utterance's own queued audio if it has any."""
-        self.errors[error.code] += 1
+        if self._is_closing:
+            return []
         utterance = self._live(error.utterance) if error.utterance is not None else None
         failed = Failed(
             error.code,
@@ -173,9 +179,23 @@ class Session:
             ends_utterance=error.utterance is not None and utterance is None,
         )
         if utterance is None:
+            if error.is_refused_open and error.utterance is not None:
+                self._remember_over(error.utterance)
             self._urgent.append(failed)
         else:
             utterance.outbox.put_event(failed)
+        return self._close_if_unread()
+
+    def _close_if_unread(self) -> list[Action]:
+        """A peer that asks and does not read its answers is not served for ever."""
+        unread = max(
+            len(self._urgent), max((kept.outbox.queued_events for kept in self._utterances.values()), default=0)
+        )
+        if unread <= MAX_UNREAD_ANSWERS:
+            return []
+        return self.close(
+            ErrorCode.QUOTA, f"{unread:,} answers wait to be read, at most {MAX_UNREAD_ANSWERS:,}", POLICY_CLOSE
+        )
 
     def _remark(self, event: Remark) -> None:
         utterance = self._live(event.utterance) if event.utterance is not None else None
@@ -347,14 +367,16 @@ class Session:
         cancellation = utterance.cancel(played, now_s)
         self._urgent += [*cancellation.answers, cancellation.report]
         if not was_done:
-            self._leave_lane(utterance)
+            self._leave_lane(utterance, now_s)
         heard = cancellation.heard
         return [CancelSpeech(utterance.id, heard.engine_samples, heard.chars), *self._leave_when_idle()]
 
-    def _leave_lane(self, utterance: Utterance) -> None:
+    def _leave_lane(self, utterance: Utterance, now_s: float) -> None:
         lane = self._lanes[utterance.settings.lane]
         lane.remove(utterance)
-        if not lane:
+        if lane:
+            lane[0].head_since_s = max(lane[0].head_since_s, now_s)
+        else:
             del self._lanes[utterance.settings.lane]
         self._admission.end_utterance(self._key)
 
@@ -373,9 +395,9 @@ class Session:
         if utterance is None:
             return []
         error.utterance = utterance_id
-        self.refuse(error)
+        actions = self.refuse(error)
         utterance.fail()
-        return [CancelSpeech(utterance_id, 0, 0)]
+        return [*actions, CancelSpeech(utterance_id, 0, 0)]
 
     def can_take_audio(self, utterance_id: str) -> bool:
         """False while the outbox is full: its stream is to be left unread."""
@@ -410,7 +432,8 @@ class Session:
         """When an utterance at the head of its lane is ended for want of text (rule 3)."""
         if head.state != "open" or not head.has_nothing_to_send:
             return None
-        return max(head.last_text_at_s, head.last_sent_at_s) + self._settings.limits.utterance_idle_s
+        since_s = max(head.last_text_at_s, head.last_sent_at_s, head.head_since_s)
+        return since_s + self._settings.limits.utterance_idle_s
 
     @staticmethod
     def _kept_until_s(utterance: Utterance, now_s: float) -> float:
@@ -439,9 +462,8 @@ class Session:
         if self._is_closing:
             return []
         self._is_closing = True
-        self.errors[code] += 1
-        self._urgent.append(Failed(code, message, is_retryable=code is ErrorCode.DRAINING, is_fatal=True))
-        return [CloseConnection(close_code, message)]
+        self._urgent.append(Failed(code, message, is_retryable=code in RETRYABLE, is_fatal=True))
+        return [CloseConnection(close_code, message, is_forced=True)]
 
     def drain(self) -> list[Action]:
         """The server is shutting down: close as soon as everything has been said."""
@@ -494,9 +516,9 @@ class Session:
             if event.number == utterance.settings.number:
                 utterance.written(event, now_s, self._player_free_at_s(utterance, now_s))
             return []
-        if isinstance(event, Done) and utterance.state in ("open", "ended"):
+        if isinstance(event, Done) and utterance.state in ("open", "ended", "failing"):
             utterance.written(event, now_s, now_s)
-            self._leave_lane(utterance)
+            self._leave_lane(utterance, now_s)
             self._last_activity_s = now_s
             return [*self._trim_kept(), *self._leave_when_idle()]
         return []

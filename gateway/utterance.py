@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -11,7 +12,7 @@ from engine.speech import AudioChunk, ModelInfo, Segment, SpeechRequest
 from engine.timeline import Timeline
 from gateway.audio.formats import AudioFormat
 from gateway.audio.sample_map import SampleMap
-from gateway.errors import WarningCode
+from gateway.errors import ClientError, ErrorCode, WarningCode
 from gateway.events import (
     Audio,
     AudioEncoding,
@@ -31,15 +32,19 @@ from gateway.text.front_end import Released, TextFrontEnd
 from gateway.text.scalars import ScalarJoiner
 from gateway.text.sink import TextNotice
 
-State = Literal["open", "ended", "done", "cancelled"]
+MAX_PENDING_FLUSHES: Final = 256
+
+State = Literal["open", "ended", "failing", "done", "cancelled"]
 
 TRANSITIONS: Final[dict[State, frozenset[State]]] = {
-    "open": frozenset({"ended", "done", "cancelled"}),  # done without ended: the engine failed
-    "ended": frozenset({"done", "cancelled"}),
+    "open": frozenset({"ended", "failing", "cancelled"}),
+    "ended": frozenset({"failing", "done", "cancelled"}),
+    "failing": frozenset({"done", "cancelled"}),
     "done": frozenset({"cancelled"}),
     "cancelled": frozenset(),
 }
-"""open: takes text · ended: no more text, still speaking · done: its last message has been written · cancelled."""
+"""open: takes text · ended: no more text, still speaking · failing: the engine gave up, what it gave is still sent ·
+done: its last message has been written · cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +87,15 @@ class Utterance:
     state: State = "open"
     last_text_at_s: float = 0.0
     last_sent_at_s: float = 0.0
+    head_since_s: float = 0.0
+    """When the utterance before it in its lane was over."""
     done_at_s: float | None = None
     engine_timeline: Timeline | None = None
     """The marks of its stream, once that has given a chunk."""
     timeline: Timeline = field(default_factory=Timeline)
     """Its own marks: text_received, first_sample_sent."""
     _joiner: ScalarJoiner = field(default_factory=ScalarJoiner)
-    _flushes: list[_PendingFlush] = field(default_factory=list)
+    _flushes: deque[_PendingFlush] = field(default_factory=deque)
     _warned: set[tuple[WarningCode, str | None]] = field(default_factory=set)
     _unspoken: list[Segment] = field(default_factory=list)
     _segments_fed: int = 0
@@ -130,6 +137,9 @@ class Utterance:
     def flush(self, flush_id: str | int | None, now_s: float) -> list[Segment]:
         """Release all that was sent; `Flushed` follows its last sample, at once where nothing is pending."""
         segments = [] if self.state == "ended" else self._segments(self.front_end.flush(now_s))
+        if len(self._flushes) >= MAX_PENDING_FLUSHES:
+            count = len(self._flushes)
+            raise ClientError(ErrorCode.BAD_VALUE, f"{count} flushes are pending, at most {MAX_PENDING_FLUSHES}")
         if self._segments_ended < self._segments_fed:
             self._flushes.append(_PendingFlush(self._segments_fed, flush_id))
         else:
@@ -209,12 +219,13 @@ class Utterance:
         if chunk.is_segment_end:
             self._segments_ended += 1
             while self._flushes and self._flushes[0].after_segments <= self._segments_ended:
-                self.outbox.put_event(Flushed(self.id, self._flushes.pop(0).id))
+                self.outbox.put_event(Flushed(self.id, self._flushes.popleft().id))
         if chunk.is_final:
             self._finish("timeout" if self._ended_by_timeout else "complete")
 
     def fail(self) -> None:
         """The engine failed: what it gave is still sent, then `Done`."""
+        self.move_to("failing")
         self._finish("error")
 
     def _find_audible(self, chunk: AudioChunk) -> None:

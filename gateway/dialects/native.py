@@ -59,6 +59,7 @@ MAX_ID_CHARS: Final = 64
 MAX_SEED: Final = 2**53 - 1
 MAX_LEXICON_WORDS: Final = 1000
 MAX_WORD_CHARS: Final = 256
+MAX_SHOWN_CHARS: Final = 60
 MAX_OPEN_DECODERS: Final = 256
 """Utterances that may have half a UTF-8 character pending at once (msgpack bin text)."""
 
@@ -75,10 +76,16 @@ def choose_subprotocol(offered: tuple[str, ...]) -> str | None:
 
 
 def _refuse(field: str, value: object, wanted: str) -> NoReturn:
-    shown = repr(value)
-    if len(shown) > 80:
-        shown = shown[:77] + "..."
-    raise ClientError(ErrorCode.BAD_VALUE, f"{field} is {shown}, must be {wanted}")
+    raise ClientError(ErrorCode.BAD_VALUE, f"{field} is {_shown(value)}, must be {wanted}")
+
+
+def _shown(value: object) -> str:
+    """A peer's value in a message: short, and never taken apart (it may be nested without end)."""
+    if isinstance(value, str | bytes):
+        return repr(value[:MAX_SHOWN_CHARS]) + ("…" if len(value) > MAX_SHOWN_CHARS else "")
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    return f"a {type(value).__name__}"
 
 
 def _string(min_chars: int, max_chars: int) -> Check:
@@ -275,13 +282,14 @@ class NativeDialect:
             raise ClientError(ErrorCode.MISSING_FIELD, "field type is missing")
         spec = MESSAGES.get(kind) if isinstance(kind, str) else None
         if spec is None:
-            raise ClientError(ErrorCode.UNKNOWN_TYPE, f"unknown type {kind!r:.80}; known: {', '.join(MESSAGES)}")
+            raise ClientError(ErrorCode.UNKNOWN_TYPE, f"unknown type {_shown(kind)}; known: {', '.join(MESSAGES)}")
         utterance = fields.get("utterance")
         try:
             return self._event(kind, _read_fields(fields, "", *spec))
         except ClientError as error:
             if isinstance(utterance, str) and 1 <= len(utterance) <= MAX_ID_CHARS:
                 error.utterance = utterance
+                error.is_refused_open = kind == "open"
             raise
 
     def _parse(self, message: str | bytes) -> dict[Any, Any]:

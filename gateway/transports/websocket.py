@@ -14,6 +14,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 FLOW_EXTENSION: Final = "antiphon.flow"
+MAX_UNREAD_BYTES: Final = 64 * 1024
+"""Pongs that wait in user space for a peer to read them."""
 
 
 class ConnectionClosedError(Exception):
@@ -66,6 +68,11 @@ class FlowControlledProtocol(WebSocketsSansIOProtocol):
         scope = getattr(self, "scope", None)
         if scope is not None:
             scope["extensions"][FLOW_EXTENSION] = self
+
+    def handle_ping(self) -> None:
+        super().handle_ping()
+        if self.transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
+            self.transport.abort()  # a peer that pings and never reads its pongs
 
     async def send(self, message: Any) -> None:
         await super().send(message)

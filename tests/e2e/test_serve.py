@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import httpx
 import pytest
@@ -22,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 
 @contextmanager
 def served(
-    *arguments: str, cwd: Path, environment: Mapping[str, str] | None = None
+    *arguments: str, cwd: Path, environment: Mapping[str, str] | None = None, log: IO[str] | None = None
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The process, once it has printed its page's address, and that address."""
     process = subprocess.Popen(
@@ -30,7 +31,7 @@ def served(
         cwd=cwd,
         env={**os.environ, **(environment or {})},
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL if log is None else log,
         text=True,
     )
     try:
@@ -70,6 +71,27 @@ def test_a_served_voice_is_heard_by_say_and_a_signal_ends_it_with_status_0(tmp_p
         assert abs(samples).max() > 0.1
         process.send_signal(signal.SIGTERM)
         assert process.wait(START_S) == 0
+
+
+def test_no_key_or_token_reaches_the_log(tmp_path: Path) -> None:
+    secret = "a-secret-of-sixteen-or-more"
+    log_path = tmp_path / "log"
+    with (
+        log_path.open("w") as log,
+        served("--key", secret, cwd=ROOT, environment={"ANTIPHON_LOG__LEVEL": "info"}, log=log) as (_, address),
+    ):
+        headers = {"Authorization": f"Bearer {secret}"}
+        token = httpx.post(f"{address}/antiphon/v1/token", headers=headers).json()["token"]
+        upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+        for query in (f"token={token}", f"api_key={secret}", "token=unknown-token-of-somebody"):
+            httpx.get(
+                f"{address}/antiphon/v1/speak?{query}",
+                headers={**upgrade, "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="},
+            )
+    written = log_path.read_text()
+    assert secret not in written
+    assert token not in written
+    assert "unknown-token" not in written
 
 
 def test_a_server_beyond_loopback_does_not_start_without_a_key() -> None:

@@ -98,7 +98,7 @@ class Talk:
                 actions += self.session.handle(event, self.now_s)
             except ClientError as error:
                 self.errors.append(error)
-                self.session.refuse(error)
+                actions += self.session.refuse(error)
         self._note(actions)
         return actions
 

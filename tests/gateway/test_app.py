@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import httpx
@@ -9,7 +10,7 @@ import pytest
 
 from engine.config import EngineSettings
 from engine.engine import LocalEngine
-from gateway.app import bind, make_service, version
+from gateway.app import bind, make_app, make_service, version
 from gateway.config import ConfigError, load_config
 from tests.fakes.fake_model import WholeFramesModel
 from tests.fakes.gateway import Call, running_gateway
@@ -51,6 +52,28 @@ def test_a_lexicon_file_that_cannot_be_used_is_a_setting_that_cannot_be_used(tmp
     config = load_config(None, {}, {"speech": {"lexicon": path}})
     with pytest.raises(ConfigError, match="lexicon"):
         make_service(config, LocalEngine(WholeFramesModel(), EngineSettings()))
+
+
+@pytest.mark.parametrize(
+    "speech", [{"format": "mp3"}, {"sample_rate_hz": 12345}, {"format": "mulaw", "sample_rate_hz": 16000}]
+)
+def test_a_default_format_that_cannot_be_sent_does_not_start(speech: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=r"speech\.format"):
+        make_service(load_config(None, {}, {"speech": speech}), LocalEngine(WholeFramesModel(), EngineSettings()))
+
+
+async def test_a_warm_up_that_falls_over_is_said_by_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = WholeFramesModel()
+    monkeypatch.setattr(model, "warm_up", lambda: 1 // 0)
+    service = make_service(load_config(None, {}), LocalEngine(model, EngineSettings()))
+    app = make_app(service)
+    async with app.router.lifespan_context(app):
+        await next(task for task in asyncio.all_tasks() if task.get_name() == "warm-up")
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            answer = await client.get("/ready")
+    assert answer.status_code == 503
+    assert "failed" in answer.json()["message"]
 
 
 def test_a_taken_port_is_an_error_and_a_free_one_is_found() -> None:

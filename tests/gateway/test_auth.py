@@ -44,6 +44,14 @@ def test_a_token_stands_for_its_key_until_it_expires() -> None:
         door.key_of({}, {"token": token}, 100.0 + life_s)
 
 
+def test_a_token_is_no_key() -> None:
+    door = access()
+    door.issue_token("shop", 0.0)
+    assert door.owner_of({"authorization": f"bearer {SECRET}"}) == "shop"
+    with pytest.raises(HandshakeError, match="key is needed"):
+        door.owner_of({})
+
+
 def test_an_unknown_token_is_refused() -> None:
     with pytest.raises(HandshakeError):
         access().key_of({}, {"token": "x"}, 0.0)

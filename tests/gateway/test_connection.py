@@ -72,6 +72,38 @@ async def test_a_peer_that_takes_nothing_for_too_long_is_dropped() -> None:
         assert gateway.service.admission.utterances == 0
 
 
+async def test_a_peer_that_pings_and_never_reads_its_pongs_is_dropped() -> None:
+    async with running_gateway() as gateway, Call(gateway, max_queue=1, close_timeout=0.1) as peer:
+        (task,) = gateway.service.connections.values()
+        peer.socket.transport.pause_reading()
+        ping = b"\x89\xfd" + bytes(4) + bytes(125)  # masked with zeros
+        for _ in range(400):
+            peer.socket.transport.write(ping * 200)
+            if task.done():
+                break
+            await asyncio.sleep(0.005)
+        await asyncio.wait([task], timeout=5)
+        assert task.done()
+
+
+async def test_a_peer_that_sends_much_at_once_does_not_hold_up_the_loop() -> None:
+    async with running_gateway() as gateway, Call(gateway) as peer:
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        counting = asyncio.create_task(count())
+        await asyncio.gather(*(peer.send(type="text", utterance="u", text="word ") for _ in range(500)))
+        await peer.send(type="cancel", utterance="u")
+        await peer.until("cancelled")
+        counting.cancel()
+        assert turns > 500
+
+
 async def test_a_fault_of_ours_closes_with_1011_and_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: NativeDialect, message: str | bytes) -> list[object]:
         raise KeyError("a bug")

@@ -106,6 +106,32 @@ async def test_the_page_and_its_files_carry_a_strict_content_security_policy(gat
         assert (await client.get("/web/%2e%2e/pyproject.toml")).status_code == 404
 
 
+async def test_a_token_opens_no_more_than_the_socket_and_the_list_of_voices() -> None:
+    async with (
+        running_gateway(settings={"keys": {"shop": KEY}}) as gateway,
+        httpx.AsyncClient(base_url=gateway.http) as client,
+    ):
+        answer = await client.post("/antiphon/v1/token", headers={"Authorization": f"Bearer {KEY}"})
+        query = {"token": answer.json()["token"]}
+        assert (await client.get("/antiphon/v1/voices", params=query)).status_code == 200
+        for method, path in (
+            ("POST", "/antiphon/v1/token"),
+            ("GET", "/metrics"),
+            ("POST", "/antiphon/v1/voices"),
+            ("DELETE", "/antiphon/v1/voices/x"),
+        ):
+            assert (await client.request(method, path, params=query)).status_code == 401, path
+
+
+async def test_only_the_pages_files_are_served_and_only_to_its_own_hosts(gateway: RunningGateway) -> None:
+    async with httpx.AsyncClient(base_url=gateway.http) as client:
+        for path in ("/web/__init__.py", "/web/package.json", "/web/src", "/web/"):
+            assert (await client.get(path)).status_code == 404, path
+        assert (await client.get("/web/style.css", headers={"Host": "evil.example"})).status_code == 403
+        metrics = (await client.get("/metrics")).text
+        assert 'antiphon_handshakes_refused_total{status="403"} 1.0' in metrics
+
+
 async def test_voices_tell_what_the_model_can_do(gateway: RunningGateway) -> None:
     async with httpx.AsyncClient(base_url=gateway.http) as client:
         answer = (await client.get("/antiphon/v1/voices")).json()

@@ -456,6 +456,77 @@ def test_numbers_are_unique_among_kept_utterances() -> None:
     assert len(set(numbers)) == len(numbers)
 
 
+def test_a_peer_that_asks_and_never_reads_is_closed() -> None:
+    talk = Talk()
+    actions = [action for number in range(2000) for action in talk.do(Ping(number))]
+    (close,) = actions
+    assert isinstance(close, CloseConnection)
+    assert (close.code, close.is_forced) == (1008, True)
+    said = talk.write()
+    assert len(said) < 1100
+    assert isinstance(said[-1], Failed)
+
+
+def test_refused_messages_of_a_paced_utterance_do_not_pile_up_without_end() -> None:
+    talk = Talk(changes={"max_ahead_s": 0.5})
+    talk.do(TextFragment("u", TEXT * 4), EndText("u"))
+    talk.speak("u")
+    talk.write()
+    actions = [action for _ in range(2000) for action in talk.do(TextFragment("u", "late"))]
+    assert any(isinstance(action, CloseConnection) for action in actions)
+
+
+def test_pending_flushes_are_bounded() -> None:
+    talk = Talk()
+    talk.do(TextFragment("u", "One two three"), *(Flush("u", number) for number in range(300)))
+    assert {error.code for error in talk.errors} == {ErrorCode.BAD_VALUE}
+    assert len(talk.errors) == 300 - 256
+
+
+def test_a_session_that_is_closing_takes_nothing_more() -> None:
+    talk = Talk()
+    talk.write()
+    talk.session.close(ErrorCode.INTERNAL, "m", 1011)
+    talk.do(Ping(1), TextFragment("u", TEXT))
+    assert [type(event) for event in talk.write()] == [Failed]
+
+
+def test_an_open_that_a_dialect_refused_leaves_its_id_closed() -> None:
+    talk = Talk()
+    talk.session.refuse(ClientError(ErrorCode.BAD_VALUE, "m", utterance="u", is_refused_open=True))
+    assert talk.do(TextFragment("u", TEXT), EndText("u")) == []
+    assert talk.session.ignored_messages == 2
+    assert len(talk.do(OpenUtterance("u"))) == 1
+
+
+def test_an_engine_failure_is_said_once_however_much_text_follows() -> None:
+    talk = Talk(changes={"max_ahead_s": 0.5})
+    talk.do(TextFragment("u", TEXT * 4))
+    talk.speak("u")
+    talk.session.speech_failed("u", ClientError(ErrorCode.ENGINE_FAILED, "broken"))
+    talk.do(TextFragment("u", TEXT), EndText("u"))
+    talk.session.speech_failed("u", ClientError(ErrorCode.ENGINE_FAILED, "broken"))
+    for _ in range(40):
+        talk.pass_time(1.0)
+        talk.write()
+    kinds = [type(event) for event in talk.said if isinstance(event, Failed | Done)]
+    assert kinds == [Failed, Done]
+    assert talk.admission.utterances == 0
+
+
+def test_an_utterance_opened_ahead_has_its_time_once_it_is_heard() -> None:
+    talk = Talk()
+    talk.do(TextFragment("a", TEXT), OpenUtterance("b"))
+    talk.pass_time(9.0)
+    talk.do(TextFragment("a", TEXT), EndText("a"))
+    talk.speak("a")
+    talk.pass_time(6.0)
+    talk.write()
+    assert talk.of(Done, "a")
+    assert talk.pass_time(9.0) == []
+    assert talk.pass_time(1.5) == [FinishSpeech("b")]
+
+
 def test_places_are_given_back_when_utterances_end_or_the_peer_vanishes() -> None:
     talk = Talk(limits=AdmissionLimits(9, 9, 2, 2))
     talk.do(TextFragment("a", TEXT), TextFragment("b", TEXT), TextFragment("c", TEXT))

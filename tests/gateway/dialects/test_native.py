@@ -170,6 +170,24 @@ def test_bad_input_is_refused_with_the_value_named(message: str | bytes, code: E
     assert words in error.message
 
 
+def test_a_value_nested_without_end_is_refused_like_any_other() -> None:
+    deep: Any = []
+    for _ in range(900):
+        deep = [deep]
+    for field in ("speed", "utterance", "sampling", "id"):
+        message = {"type": "open", "utterance": "u", field: deep}
+        assert refusal(msgpack.packb(message), MSGPACK_SUBPROTOCOL).code in (
+            ErrorCode.BAD_VALUE,
+            ErrorCode.UNKNOWN_FIELD,
+            ErrorCode.BAD_MESSAGE,
+        )
+
+
+def test_a_refused_open_says_so_and_other_refusals_do_not() -> None:
+    assert refusal('{"type": "open", "utterance": "u", "speed": "fast"}').is_refused_open
+    assert not refusal('{"type": "end", "utterance": "u", "force": 1}').is_refused_open
+
+
 def test_a_refusal_names_the_utterance_it_concerns() -> None:
     assert refusal('{"type": "end", "utterance": "u", "force": 1}').utterance == "u"
 
