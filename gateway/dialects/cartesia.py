@@ -17,6 +17,7 @@ from gateway.dialects.cartesia_frames import chunk_fields, error_fields, words_f
 from gateway.dialects.cartesia_options import read_generation
 from gateway.dialects.json_fields import Fields, read_fields, wire
 from gateway.dialects.lane_pool import LanePool
+from gateway.dialects.remarks import RemarksMade
 from gateway.errors import ClientError, ErrorCode
 from gateway.events import (
     Audio,
@@ -29,14 +30,14 @@ from gateway.events import (
     Flush,
     Flushed,
     OpenUtterance,
-    Remark,
     ServerEvent,
     TextFragment,
     Words,
 )
 
 MAX_CANCELLED: Final = 1024
-MAX_REMARKED: Final = 256
+MAX_CONTEXTS: Final = 1024
+"""Contexts whose end has not been written; a client that does not read gets no more of them."""
 
 
 @dataclass(slots=True)
@@ -62,7 +63,7 @@ class CartesiaDialect:
         self._cancelled: OrderedDict[str, None] = OrderedDict()
         """Ids of which late text is not to be spoken any more; a finished id may be used again."""
         self._lanes = LanePool()
-        self._remarked: set[str | None] = set()
+        self._remarks = RemarksMade()
 
     def begin(self) -> list[ClientEvent]:
         return []
@@ -84,6 +85,7 @@ class CartesiaDialect:
         if fields.flag("cancel"):
             return self._cancel(context_id)
         transcript, goes_on, is_flush = fields.text("transcript") or "", fields.flag("continue"), fields.flag("flush")
+        is_segment, has_flush_id = fields.number("max_buffer_delay_ms") == 0, is_flush
         context = self._contexts.get(context_id)
         events: list[ClientEvent] = []
         if context is None:
@@ -94,7 +96,6 @@ class CartesiaDialect:
         if context.has_ended:
             raise ClientError(ErrorCode.UTTERANCE_ENDED, f"context {context_id!r} takes no transcript after its end")
         if transcript.strip():
-            is_segment = fields.number("max_buffer_delay_ms") == 0
             if is_segment and not context.last_character.isspace() and not transcript[0].isspace():
                 transcript = f" {transcript}"
             context.last_character = transcript[-1]
@@ -106,13 +107,17 @@ class CartesiaDialect:
             events.append(TextFragment(context_id, transcript))
         if is_flush and goes_on:
             context.flush_id += 1
-            events.append(Flush(context_id, context.flush_id if fields.flag("flush") else None))
+            events.append(Flush(context_id, context.flush_id if has_flush_id else None))
         if not goes_on:
             context.has_ended = True
             events.append(EndText(context_id))
         return events
 
     def _open(self, context_id: str, fields: Fields) -> list[ClientEvent]:
+        if len(self._contexts) >= MAX_CONTEXTS:
+            raise ClientError(
+                ErrorCode.TOO_MANY_UTTERANCES, f"the ends of {MAX_CONTEXTS:,} contexts wait to be read, the most"
+            )
         order = read_generation(fields, self._server, is_raw_only=True)
         options = order.options
         audio_format = (options.format or "pcm_s16le", options.sample_rate_hz or 24000)
@@ -120,18 +125,10 @@ class CartesiaDialect:
         events: list[ClientEvent] = [
             OpenUtterance(context_id, self._lanes.take(context_id), order.options, has_words=order.has_words)
         ]
-        events += [remark for remark in order.remarks if self._is_new(remark)]
+        events += self._remarks.new(order.remarks)
         if order.opening_tags:
             events.append(TextFragment(context_id, order.opening_tags))
         return events
-
-    def _is_new(self, remark: Remark) -> bool:
-        """Every message repeats its names: each is remarked on once."""
-        key = remark.detail
-        if key in self._remarked or len(self._remarked) >= MAX_REMARKED:
-            return False
-        self._remarked.add(key)
-        return True
 
     def _cancel(self, context_id: str) -> list[ClientEvent]:
         if context_id not in self._contexts:

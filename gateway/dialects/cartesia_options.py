@@ -9,12 +9,12 @@ from gateway.audio.containers import Container, check_container
 from gateway.audio.formats import resolve_format
 from gateway.dialects.base import ServerFacts
 from gateway.dialects.json_fields import Fields
+from gateway.dialects.remarks import Speed, ignored_speed, speed_within_reach
 from gateway.errors import ClientError, ErrorCode, WarningCode
 from gateway.events import Remark, UtteranceOptions
 
 ENCODINGS: Final = {"pcm_s16le": "pcm_s16le", "pcm_f32le": "pcm_f32le", "pcm_mulaw": "mulaw", "pcm_alaw": "alaw"}
 CONTAINERS: Final[dict[str, Container | None]] = {"raw": None, "wav": "wav", "mp3": "mp3"}
-SPEED_RANGE: Final = (0.5, 2.0)
 VOLUME_RANGE: Final = (0.0, 4.0)
 SPEED_WORDS: Final = {"slowest": 0.6, "slow": 0.8, "normal": 1.0, "fast": 1.2, "fastest": 1.5}
 DEFAULT_RATE_HZ: Final = 24000
@@ -58,7 +58,8 @@ def read_generation(fields: Fields, server: ServerFacts, *, is_raw_only: bool) -
         check_container(container, audio_format.sample_rate_hz)
     named = server.names.voice(_voice_name(fields), server.model)
     config = fields.fields("generation_config")
-    remarks = [named.remark, server.names.model(fields.text("model_id"), server.model)]
+    speed = _speed(fields, config)
+    remarks = [named.remark, server.names.model(fields.text("model_id"), server.model), speed.remark]
     if fields.has("pronunciation_dict_id"):
         remarks.append(
             Remark(
@@ -72,7 +73,7 @@ def read_generation(fields: Fields, server: ServerFacts, *, is_raw_only: bool) -
             voice=named.value,
             format=audio_format.name,
             sample_rate_hz=audio_format.sample_rate_hz,
-            speed=_speed(fields, config),
+            speed=speed.value,
             language=fields.text("language"),
         ),
         container,
@@ -88,12 +89,12 @@ def _voice_name(fields: Fields) -> str | None:
     return fields.fields("voice").text("id") if isinstance(voice, dict) else fields.text("voice")
 
 
-def _speed(fields: Fields, config: Fields) -> float | None:
+def _speed(fields: Fields, config: Fields) -> Speed:
     holder = config if config.has("speed") else fields
     word = holder.raw("speed")
-    speed = SPEED_WORDS.get(word) if isinstance(word, str) else holder.number("speed")
-    low, high = SPEED_RANGE
-    return None if speed is None else min(high, max(low, speed))
+    if not isinstance(word, str):
+        return speed_within_reach(holder.number("speed"))
+    return Speed(SPEED_WORDS[word]) if word in SPEED_WORDS else ignored_speed(word)
 
 
 def _opening_tags(config: Fields) -> str:

@@ -8,13 +8,14 @@ offset, since what was not played no longer counts.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gateway.dialects.base import Handshake, ServerFacts
 from gateway.dialects.deepgram_frames import error_message, handshake_error, warning, warning_message
 from gateway.dialects.deepgram_options import read_query
 from gateway.dialects.json_fields import Fields, read_fields, wire
+from gateway.dialects.replies import Replies
 from gateway.dialects.turns import Turn, Turns
 from gateway.errors import ClientError, ErrorCode, WarningCode
 from gateway.events import (
@@ -37,7 +38,16 @@ from gateway.events import (
     Warned,
 )
 
-SPEED_RANGE: Final = (0.5, 1.5)
+CONFIGURED_SPEED_RANGE: Final = (0.5, 1.5)
+"""What this protocol's Configure allows; narrower than the voices."""
+SPEED_NOT_SUPPORTED: Final = "SPEED_NOT_SUPPORTED"
+SPEED_OUT_OF_RANGE: Final = "SPEED_OUT_OF_RANGE"
+SPEED_INCREMENT_INVALID: Final = "SPEED_INCREMENT_INVALID"
+"""A ConfigureFailure's codes."""
+NO_ACTIVE_SPEECH: Final = "NO_ACTIVE_SPEECH"
+INTERRUPT_IN_PROGRESS: Final = "INTERRUPT_IN_PROGRESS"
+INVALID_INTERRUPT_OFFSET: Final = "INVALID_INTERRUPT_OFFSET"
+"""Warnings about an Interrupt."""
 SPEED_STEPS_PER_UNIT: Final = 20
 """Steps of 0.05."""
 KEPT_TURNS: Final = 8
@@ -83,7 +93,7 @@ class DeepgramFluxDialect:
         self._last_offset_ms = 0
         self._total_ms = 0.0
         self._total_chars = 0
-        self._replies: deque[str] = deque()
+        self._replies: Replies[str] = Replies()
         self._is_closing = False
 
     def begin(self) -> list[ClientEvent]:
@@ -102,7 +112,10 @@ class DeepgramFluxDialect:
             case "Interrupt":
                 return self._interrupted(fields.fields("playback_offset"))
             case "Configure":
-                return [self._reply(self._configured(fields.number("speed")))]
+                answer, options = self._configured(fields.number("speed"))
+                reply = self._reply(answer)
+                self._options = options
+                return [reply]
             case "Close":
                 return self._close()
             case "KeepAlive":
@@ -133,11 +146,11 @@ class DeepgramFluxDialect:
     def _interrupted(self, offset: Fields) -> list[ClientEvent]:
         offset_ms = offset.integer("value")
         if self._interrupt is not None:
-            return [self._warning("INTERRUPT_IN_PROGRESS", "the interrupt before has not been answered yet")]
+            return [self._warning(INTERRUPT_IN_PROGRESS, "the interrupt before has not been answered yet")]
         if offset_ms is not None and offset_ms <= self._last_offset_ms and self._last_offset_ms:
             return [
                 self._warning(
-                    "INVALID_INTERRUPT_OFFSET",
+                    INVALID_INTERRUPT_OFFSET,
                     f"playback_offset is {offset_ms} ms, must be above the last interrupt's, {self._last_offset_ms} ms",
                 )
             ]
@@ -153,47 +166,45 @@ class DeepgramFluxDialect:
             cancels.append(Cancel(turn.utterance, played_s))
             played_s = None if offset_ms is None else 0.0
         if not cancels:
-            return [self._warning("NO_ACTIVE_SPEECH", "there is no speech to interrupt")]
+            return [self._warning(NO_ACTIVE_SPEECH, "there is no speech to interrupt")]
         stopped = {cancel.utterance for cancel in cancels if isinstance(cancel, Cancel) and cancel.utterance}
         self._interrupt = _Interrupt(offset_ms, stopped)
         self._turns.clear()
         self._spoken.clear()
         return cancels
 
-    def _configured(self, speed: float | None) -> str:
+    def _configured(self, speed: float | None) -> tuple[str, UtteranceOptions]:
+        """The answer, and what holds from now on."""
+        options = self._options
         failure: dict[str, Any] = {"type": "ConfigureFailure", "field": "speed"}
         if speed is None:
-            return wire({"type": "ConfigureSuccess", "applied": self._applied()})
-        low, high = SPEED_RANGE
+            return _applied(options), options
+        low, high = CONFIGURED_SPEED_RANGE
         if "speed" not in self._server.model.parameters:
             text = f"{self._server.model.name} has no speed control"
-            return wire({**failure, "code": "SPEED_NOT_SUPPORTED", "description": text})
+            return wire({**failure, "code": SPEED_NOT_SUPPORTED, "description": text}), options
         if not low <= speed <= high:
             text = f"speed is {speed:g}, must be {low:g} to {high:g}"
-            return wire({**failure, "code": "SPEED_OUT_OF_RANGE", "value": speed, "description": text})
+            return wire({**failure, "code": SPEED_OUT_OF_RANGE, "value": speed, "description": text}), options
         steps = speed * SPEED_STEPS_PER_UNIT
         if abs(steps - round(steps)) > 1e-6:
             text = f"speed is {speed:g}, must be a multiple of 0.05"
-            return wire({**failure, "code": "SPEED_INCREMENT_INVALID", "value": speed, "description": text})
-        options = self._options
-        self._options = UtteranceOptions(options.voice, options.format, options.sample_rate_hz, speed)
-        return wire({"type": "ConfigureSuccess", "applied": self._applied()})
-
-    def _applied(self) -> dict[str, float]:
-        return {} if self._options.speed is None else {"speed": self._options.speed}
+            return wire({**failure, "code": SPEED_INCREMENT_INVALID, "value": speed, "description": text}), options
+        options = replace(options, speed=speed)
+        return _applied(options), options
 
     def _close(self) -> list[ClientEvent]:
+        last_words = [] if self._turns.live() else [self._reply(self._session_metadata())]
         self._is_closing = True
         turn = self._turns.current
-        if turn is not None:
-            turn.is_flushed = True
-            return [EndText(turn.utterance), Leave()]
-        return [Leave()] if self._turns.live() else [self._reply(self._session_metadata()), Leave()]
+        if turn is None:
+            return [*last_words, Leave()]
+        turn.is_flushed = True
+        return [EndText(turn.utterance), Leave()]
 
     def _reply(self, message: str) -> Ping:
         """The connection's own answers take their turn behind what was asked before."""
-        self._replies.append(message)
-        return Ping("reply")
+        return self._replies.put(message, len(message))
 
     def _warning(self, code: str, text: str) -> Ping:
         return self._reply(warning_message(code, text))
@@ -219,7 +230,8 @@ class DeepgramFluxDialect:
                 ends = event.utterance if event.ends_utterance else None
                 return [error_message(event), *([] if ends is None else self._ended(ends))]
             case Pong():
-                return [self._replies.popleft()] if self._replies else []
+                reply = self._replies.take()
+                return [] if reply is None else [reply]
             case Warned() if event.code is WarningCode.NOTHING_TO_CANCEL:
                 return self._stopped(event.utterance, None)
             case Warned():
@@ -295,7 +307,7 @@ class DeepgramFluxDialect:
             return []
         self._interrupt = None
         if not interrupt.answers:
-            return [warning_message("NO_ACTIVE_SPEECH", "there is no speech to interrupt")]
+            return [warning_message(NO_ACTIVE_SPEECH, "there is no speech to interrupt")]
         return self._interruption(interrupt)
 
     def _interruption(self, interrupt: _Interrupt) -> list[str | bytes]:
@@ -334,3 +346,8 @@ class DeepgramFluxDialect:
                 "total_billable_character_count": self._total_chars,
             }
         )
+
+
+def _applied(options: UtteranceOptions) -> str:
+    applied = {} if options.speed is None else {"speed": options.speed}
+    return wire({"type": "ConfigureSuccess", "applied": applied})

@@ -10,13 +10,13 @@ from gateway.audio.containers import Container, check_container
 from gateway.audio.formats import resolve_format
 from gateway.dialects.base import ServerFacts
 from gateway.dialects.json_fields import Fields
+from gateway.dialects.remarks import Speed, speed_within_reach
 from gateway.errors import ClientError, ErrorCode
 from gateway.events import Remark, UtteranceOptions
 
 ENCODINGS: Final = {"linear16": "pcm_s16le", "mulaw": "mulaw", "alaw": "alaw"}
 FILES: Final[dict[str, Container]] = {"mp3": "mp3", "opus": "ogg_opus", "flac": "flac", "aac": "aac"}
 FILE_RATES_HZ: Final = {"mp3": 22050, "ogg_opus": 48000, "flac": 48000, "aac": 22050, "wav": 24000}
-SPEED_RANGE: Final = (0.5, 2.0)
 DEFAULT_RATE_HZ: Final = 24000
 
 
@@ -49,27 +49,27 @@ def read_query(query: Mapping[str, str], server: ServerFacts, *, is_file_allowed
     if container is not None:
         check_container(container, audio_format.sample_rate_hz)
     named = server.names.voice(query.get("model"), server.model)
+    speed = read_speed(query.get("speed"))
     return SpeakOrder(
         UtteranceOptions(
             voice=named.value,
             format=audio_format.name,
             sample_rate_hz=audio_format.sample_rate_hz,
-            speed=read_speed(query.get("speed")),
+            speed=speed.value,
         ),
         container,
-        () if named.remark is None else (named.remark,),
+        tuple(remark for remark in (named.remark, speed.remark) if remark is not None),
     )
 
 
-def read_speed(value: str | float | None) -> float | None:
+def read_speed(value: str | float | None) -> Speed:
     """Brought into the range that a voice can be asked for. Raises ClientError where it is no number."""
     if value is None or value == "":
-        return None
+        return Speed()
     try:
         speed = float(value)
     except ValueError:
         speed = float("nan")
     if not 0.0 < speed < 100.0:
         raise ClientError(ErrorCode.BAD_VALUE, f"speed is {value!r:.40}, must be a number above 0")
-    low, high = SPEED_RANGE
-    return min(high, max(low, speed))
+    return speed_within_reach(speed)

@@ -21,6 +21,7 @@ from gateway.dialects.elevenlabs_alignment import Alignment
 from gateway.dialects.elevenlabs_options import read_options, read_output_format
 from gateway.dialects.json_fields import Fields, read_fields, wire
 from gateway.dialects.lane_pool import LanePool
+from gateway.dialects.remarks import RemarksMade
 from gateway.errors import ClientError, ErrorCode, HandshakeError, WarningCode
 from gateway.events import (
     Audio,
@@ -45,6 +46,8 @@ SINGLE_ID: Final = "stream"
 DEFAULT_ID: Final = "default"
 """The context of messages that name none."""
 MAX_FINISHED: Final = 1024
+MAX_CONTEXTS: Final = 1024
+"""Contexts whose end has not been written; a client that does not read gets no more of them."""
 POLICY_CODE: Final = 1008
 
 ERRORS: Final[Mapping[ErrorCode, tuple[str, int]]] = {
@@ -116,6 +119,7 @@ class ElevenLabsDialect:
         self._contexts: dict[str, _Context] = {}
         self._finished: OrderedDict[str, None] = OrderedDict()
         self._lanes = LanePool()
+        self._remarks_made = RemarksMade()
 
     def begin(self) -> list[ClientEvent]:
         return list(self._remarks)
@@ -180,9 +184,15 @@ class ElevenLabsDialect:
         return (bool(text) and (is_opening or context_id not in self._finished)) or is_opening
 
     def _open(self, context_id: str, fields: Fields) -> list[ClientEvent]:
-        options = read_options(
+        """Read all of it before any of it counts: a refused message leaves no context behind."""
+        if len(self._contexts) >= MAX_CONTEXTS:
+            raise ClientError(
+                ErrorCode.TOO_MANY_UTTERANCES, f"the ends of {MAX_CONTEXTS:,} contexts wait to be read, the most"
+            )
+        options, remark = read_options(
             self._output, self._voice, self._language, self._seed, fields.fields("voice_settings"), self._server
         )
+        dictionaries = fields.items("pronunciation_dictionary_locators")
         container = self._output.container
         self._contexts[context_id] = _Context(
             Alignment(self._is_alignment_absolute),
@@ -190,7 +200,8 @@ class ElevenLabsDialect:
         )
         self._finished.pop(context_id, None)
         events: list[ClientEvent] = [OpenUtterance(context_id, self._lanes.take(context_id), options)]
-        if fields.items("pronunciation_dictionary_locators"):
+        events += self._remarks_made.new((remark,))
+        if dictionaries:
             events.append(
                 Remark(
                     WarningCode.PARAMETER_IGNORED,
@@ -213,7 +224,7 @@ class ElevenLabsDialect:
         return events
 
     def _receive_single(self, fields: Fields) -> list[ClientEvent]:
-        text = fields.text("text")
+        text, is_flush = fields.text("text"), fields.flag("flush")
         context = self._contexts.get(SINGLE_ID)
         events: list[ClientEvent] = []
         if context is None:
@@ -226,7 +237,6 @@ class ElevenLabsDialect:
             return [*events, EndText(SINGLE_ID), Leave()]
         if context.last == "close":
             return []
-        is_flush = fields.flag("flush")
         if text and text.strip():
             whole = self._rejoined(context, text)
             if self._is_by_sentence or is_flush:

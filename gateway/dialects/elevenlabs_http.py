@@ -47,8 +47,8 @@ def read_order(handshake: Handshake, server: ServerFacts, fields: Fields) -> Spe
     text = fields.require("text")
     output = read_output_format(handshake.query.get("output_format"))
     named = server.names.voice(handshake.path_params.get("voice_id"), server.model)
-    remark = server.names.model(fields.text("model_id"), server.model)
-    options = read_options(
+    model = server.names.model(fields.text("model_id"), server.model)
+    options, remark = read_options(
         output,
         named.value,
         fields.text("language_code"),
@@ -60,7 +60,7 @@ def read_order(handshake: Handshake, server: ServerFacts, fields: Fields) -> Spe
     body: Body = AudioBody(encoder)
     if handshake.path.endswith("/with-timestamps"):
         body = _TimestampBody(encoder, handshake.path.endswith("/stream/with-timestamps"))
-    return SpeechOrder(text, options, body, tuple(note for note in (named.remark, remark) if note is not None))
+    return SpeechOrder(text, options, body, tuple(note for note in (named.remark, model, remark) if note is not None))
 
 
 @dataclass(slots=True)

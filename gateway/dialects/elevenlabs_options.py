@@ -10,12 +10,11 @@ from gateway.audio.containers import Container, check_container
 from gateway.audio.formats import resolve_format
 from gateway.dialects.base import ServerFacts
 from gateway.dialects.json_fields import Fields
+from gateway.dialects.remarks import speed_within_reach
 from gateway.errors import ClientError, ErrorCode
-from gateway.events import UtteranceOptions
+from gateway.events import Remark, UtteranceOptions
 
 DEFAULT_OUTPUT_FORMAT: Final = "mp3_44100_128"
-SPEED_RANGE: Final = (0.5, 2.0)
-"""What any family can be asked for; the vendor's own range, 0.7 to 1.2, lies inside."""
 NEUTRAL_TEMPERATURE: Final = 0.8
 """What a stability of 0.5 stands for: the usual temperature of the families that sample."""
 CONTAINERS: Final[dict[str, Container]] = {"mp3": "mp3", "opus": "ogg_opus", "wav": "wav"}
@@ -58,23 +57,23 @@ def read_options(
     seed: int | None,
     voice_settings: Fields,
     server: ServerFacts,
-) -> UtteranceOptions:
-    """`speed` is ours, `stability` a temperature where the family samples; similarity, style and boost have no
-    counterpart and are ignored."""
-    speed = voice_settings.number("speed")
-    low, high = SPEED_RANGE
+) -> tuple[UtteranceOptions, Remark | None]:
+    """The options, and what there is to say about them. `speed` is ours, `stability` a temperature where the family
+    samples; similarity, style and boost have no counterpart and are ignored."""
+    speed = speed_within_reach(voice_settings.number("speed"), "voice_settings.speed")
     sampling = Sampling()
     if "temperature" in server.model.parameters:
         sampling = Sampling(temperature=_temperature(voice_settings.number("stability")))
-    return UtteranceOptions(
+    options = UtteranceOptions(
         voice=voice,
         format=output.format,
         sample_rate_hz=output.sample_rate_hz,
-        speed=None if speed is None else min(high, max(low, speed)),
+        speed=speed.value,
         seed=seed if "seed" in server.model.parameters else None,
         language=language or None,
         sampling=sampling,
     )
+    return options, speed.remark
 
 
 def _temperature(stability: float | None) -> float | None:

@@ -10,6 +10,8 @@ from typing import Any, Final
 from gateway.errors import ClientError, ErrorCode
 
 MAX_ID_CHARS: Final = 256
+MAX_DEPTH: Final = 32
+"""Objects and lists inside one another. Python's own limit is met by what shows or writes a value, too late."""
 
 
 class Fields:
@@ -116,7 +118,23 @@ def read_fields(message: str | bytes, max_bytes: int) -> Fields:
         raise ClientError(ErrorCode.BAD_MESSAGE, f"not JSON: {str(error) or type(error).__name__:.200}") from None
     if not isinstance(value, dict):
         raise ClientError(ErrorCode.BAD_MESSAGE, f"a message is an object, this one is a {type(value).__name__}")
+    if not _is_shallow(value):
+        raise ClientError(ErrorCode.BAD_MESSAGE, f"a message nests its values at most {MAX_DEPTH} deep")
     return Fields(value)
+
+
+def _is_shallow(value: dict[str, Any]) -> bool:
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return True
+    return False
 
 
 def wire(message: Mapping[str, Any]) -> str:

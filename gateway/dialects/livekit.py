@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from gateway.audio.formats import resolve_format
 from gateway.audio.silence import short_silence
 from gateway.dialects.base import Handshake, ServerFacts
 from gateway.dialects.json_fields import Fields, read_fields, wire
+from gateway.dialects.remarks import RemarksMade, Speed, ignored_speed, speed_within_reach
 from gateway.dialects.turns import Turn, Turns
 from gateway.errors import ClientError, ErrorCode
 from gateway.events import (
@@ -34,7 +36,6 @@ from gateway.events import (
 )
 
 DEFAULT_RATE_HZ: Final = 24000
-SPEED_RANGE: Final = (0.5, 2.0)
 
 ERRORS: Final[Mapping[ErrorCode, int]] = {
     ErrorCode.BAD_MESSAGE: 400,
@@ -73,6 +74,7 @@ class LiveKitDialect:
         self._model = handshake.query.get("model")
         self._options = UtteranceOptions(format="pcm_s16le", sample_rate_hz=DEFAULT_RATE_HZ)
         self._turns = Turns()
+        self._remarks = RemarksMade()
         self._session_id = "session"
 
     def begin(self) -> list[ClientEvent]:
@@ -88,18 +90,12 @@ class LiveKitDialect:
             case "session.create":
                 return self._create(fields)
             case "input_transcript":
-                turn = self._turns.current
-                opened: list[ClientEvent] = [] if turn is not None else self._open(fields.fields("generation_config"))
-                turn = self._turns.current
-                assert turn is not None
-                transcript = fields.require("transcript")
+                transcript, speed = fields.require("transcript"), _speed(fields.fields("generation_config"))
+                turn, opened = self._turn(speed)
                 turn.has_text |= bool(transcript.strip())
                 return [*opened, TextFragment(turn.utterance, transcript)]
             case "session.flush":
-                turn = self._turns.current
-                opened = [] if turn is not None else self._open(Fields({}))
-                turn = self._turns.current
-                assert turn is not None
+                turn, opened = self._turn(Speed())
                 turn.is_flushed = True
                 return [*opened, EndText(turn.utterance)]
             case _:
@@ -116,23 +112,25 @@ class LiveKitDialect:
             "pcm_s16le", fields.integer("sample_rate"), default_name="pcm_s16le", default_rate_hz=DEFAULT_RATE_HZ
         )
         named = self._server.names.voice(fields.text("voice"), self._server.model)
-        self._model = fields.text("model") or self._model
+        speed, model = _speed(fields.fields("extra")), fields.text("model")
         self._options = UtteranceOptions(
             voice=named.value,
             format=audio_format.name,
             sample_rate_hz=audio_format.sample_rate_hz,
-            speed=_speed(fields.fields("extra")),
+            speed=speed.value,
             language=fields.text("language"),
         )
-        return [*([] if named.remark is None else [named.remark]), Ping("created")]
+        self._model = model or self._model
+        return [*self._remarks.new((named.remark, speed.remark)), Ping("created")]
 
-    def _open(self, config: Fields) -> list[ClientEvent]:
-        options, speed = self._options, _speed(config)
-        if speed is not None:
-            options = UtteranceOptions(
-                options.voice, options.format, options.sample_rate_hz, speed, language=options.language
-            )
-        return [OpenUtterance(self._turns.open().utterance, options=options)]
+    def _turn(self, speed: Speed) -> tuple[Turn, list[ClientEvent]]:
+        """The turn that text goes to, opened where there is none."""
+        turn = self._turns.current
+        if turn is not None:
+            return turn, []
+        turn = self._turns.open()
+        options = self._options if speed.value is None else replace(self._options, speed=speed.value)
+        return turn, [OpenUtterance(turn.utterance, options=options), *self._remarks.new((speed.remark,))]
 
     # ---- send --------------------------------------------------------------------------------------------------------
 
@@ -185,10 +183,7 @@ class LiveKitDialect:
         return wire({"type": kind, "session_id": self._session_id, **fields})
 
 
-def _speed(fields: Fields) -> float | None:
+def _speed(fields: Fields) -> Speed:
+    """A number; vendors' words for speeds have no common meaning."""
     value = fields.raw("speed")
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None  # vendors' words for speeds have no common meaning
-    low, high = SPEED_RANGE
-    speed = fields.number("speed")
-    return None if speed is None else min(high, max(low, speed))
+    return ignored_speed(value) if isinstance(value, str) else speed_within_reach(fields.number("speed"))

@@ -7,7 +7,7 @@ own `input`, else its `instructions`, else the last message of the conversation.
 from __future__ import annotations
 
 import base64
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -15,6 +15,9 @@ from typing import Any, Final, Literal
 from gateway.audio.formats import resolve_format
 from gateway.dialects.base import Handshake, ServerFacts
 from gateway.dialects.json_fields import Fields, read_fields, wire
+from gateway.dialects.openai_errors import ERRORS, error_fields
+from gateway.dialects.remarks import RemarksMade, speed_within_reach
+from gateway.dialects.replies import Replies
 from gateway.errors import ClientError, ErrorCode, HandshakeError
 from gateway.events import (
     Audio,
@@ -39,34 +42,16 @@ Status = Literal["completed", "cancelled", "failed"]
 
 SUBPROTOCOL: Final = "realtime"
 MAX_ITEMS: Final = 256
+"""Messages of the conversation, and items that a truncation still finds."""
+MAX_CONVERSATION_CHARS: Final = 256 * 1024
+"""Characters of those messages together; the oldest are forgotten."""
 FORMATS: Final = {"audio/pcm": ("pcm_s16le", 24000), "audio/pcmu": ("mulaw", 8000), "audio/pcma": ("alaw", 8000)}
-SPEED_RANGE: Final = (0.5, 2.0)
 
-ERRORS: Final[Mapping[ErrorCode, str]] = {
-    ErrorCode.BAD_MESSAGE: "invalid_request_error",
-    ErrorCode.UNKNOWN_TYPE: "invalid_request_error",
-    ErrorCode.UNKNOWN_FIELD: "invalid_request_error",
-    ErrorCode.MISSING_FIELD: "invalid_request_error",
-    ErrorCode.BAD_VALUE: "invalid_request_error",
-    ErrorCode.UNKNOWN_UTTERANCE: "invalid_request_error",
-    ErrorCode.UTTERANCE_EXISTS: "invalid_request_error",
-    ErrorCode.UTTERANCE_ENDED: "invalid_request_error",
-    ErrorCode.TEXT_TOO_LONG: "invalid_request_error",
-    ErrorCode.MESSAGE_TOO_BIG: "invalid_request_error",
-    ErrorCode.TOO_MANY_UTTERANCES: "rate_limit_error",
-    ErrorCode.VOICE_NOT_FOUND: "invalid_request_error",
-    ErrorCode.FORMAT_UNSUPPORTED: "invalid_request_error",
-    ErrorCode.RATE_UNSUPPORTED: "invalid_request_error",
-    ErrorCode.CAPACITY: "server_error",
-    ErrorCode.QUOTA: "rate_limit_error",
-    ErrorCode.IDLE_TIMEOUT: "server_error",
-    ErrorCode.RESUME_UNKNOWN: "invalid_request_error",
-    ErrorCode.RESUME_GAP: "invalid_request_error",
-    ErrorCode.DRAINING: "server_error",
-    ErrorCode.ENGINE_FAILED: "server_error",
-    ErrorCode.INTERNAL: "server_error",
+REFUSALS: Final[Mapping[ErrorCode, str]] = {
+    ErrorCode.UTTERANCE_EXISTS: "conversation_already_has_active_response",
+    ErrorCode.UNKNOWN_UTTERANCE: "response_cancel_not_active",
 }
-"""Our code -> the API's error type; the code itself goes along as `code`."""
+"""What the API calls two of our codes where its one response is meant."""
 
 
 @dataclass(slots=True)
@@ -109,7 +94,8 @@ class OpenAiRealtimeDialect:
         self._response: _Response | None = None
         self._spoken: OrderedDict[str, str] = OrderedDict()
         """Item -> the utterance that spoke it, for a truncation after it was done."""
-        self._replies: deque[list[dict[str, Any]]] = deque()
+        self._replies: Replies[list[dict[str, Any]]] = Replies()
+        self._remarks_made = RemarksMade()
         self._session_id = "session"
         self._count = 0
 
@@ -130,8 +116,9 @@ class OpenAiRealtimeDialect:
                 return self._truncate(fields)
             case "conversation.item.delete":
                 item_id = fields.require("item_id")
+                reply = self._reply({"type": "conversation.item.deleted", "item_id": item_id})
                 self._items.pop(item_id, None)
-                return [self._reply({"type": "conversation.item.deleted", "item_id": item_id})]
+                return [reply]
             case "response.create":
                 return self._create_response(fields.fields("response"))
             case "response.cancel":
@@ -142,8 +129,9 @@ class OpenAiRealtimeDialect:
 
     def _update(self, session: Fields) -> list[ClientEvent]:
         settings = self._read_settings(session, self._settings)
+        reply = self._reply({"type": "session.updated", "session": self._shown(settings)})
         self._settings = settings
-        return [*settings.remarks, self._reply({"type": "session.updated", "session": self._shown()})]
+        return [*self._remarks_made.new(settings.remarks), reply]
 
     def _read_settings(self, session: Fields, base: _Settings) -> _Settings:
         """`base` with what a session or a response says about its output."""
@@ -159,19 +147,18 @@ class OpenAiRealtimeDialect:
         audio_format = resolve_format(name, wanted_hz or rate_hz, default_name=name, default_rate_hz=rate_hz)
         voice_name = self._voice_name(output) or base.voice_name
         named = self._server.names.voice(voice_name, self._server.model)
-        speed = output.number("speed")
-        low, high = SPEED_RANGE
+        speed = speed_within_reach(output.number("speed"), "audio.output.speed")
         return _Settings(
             UtteranceOptions(
                 voice=named.value,
                 format=audio_format.name,
                 sample_rate_hz=audio_format.sample_rate_hz,
-                speed=base.options.speed if speed is None else min(high, max(low, speed)),
+                speed=base.options.speed if speed.value is None else speed.value,
             ),
             format_type,
             voice_name,
             session.text("instructions") or base.instructions,
-            [] if named.remark is None or voice_name == base.voice_name else [named.remark],
+            [remark for remark in (named.remark, speed.remark) if remark is not None],
         )
 
     @staticmethod
@@ -181,15 +168,24 @@ class OpenAiRealtimeDialect:
     def _create_item(self, item: Fields) -> list[ClientEvent]:
         item_id = item.identifier("id") or self._new_id("item")
         role, text = item.text("role") or "user", _text_of(item)
-        self._items[item_id] = text
-        if len(self._items) > MAX_ITEMS:
-            self._items.popitem(last=False)
+        limit = self._server.limits.utterance_chars
+        if len(text) > limit:
+            raise ClientError(ErrorCode.TEXT_TOO_LONG, f"the item has {len(text):,} characters, at most {limit:,}")
         shown = _item(item_id, role, text, "output_text" if role == "assistant" else "input_text")
-        return [
-            self._reply(
-                {"type": "conversation.item.added", "item": shown}, {"type": "conversation.item.done", "item": shown}
-            )
-        ]
+        reply = self._reply(
+            {"type": "conversation.item.added", "item": shown}, {"type": "conversation.item.done", "item": shown}
+        )
+        self._keep(item_id, text)
+        return [reply]
+
+    def _keep(self, item_id: str, text: str) -> None:
+        """The conversation's last message; the oldest that are too much are forgotten."""
+        self._items.pop(item_id, None)
+        self._items[item_id] = text
+        while len(self._items) > MAX_ITEMS or (
+            len(self._items) > 1 and sum(map(len, self._items.values())) > MAX_CONVERSATION_CHARS
+        ):
+            self._items.popitem(last=False)
 
     def _truncate(self, fields: Fields) -> list[ClientEvent]:
         """The client tells what it has played: the context keeps no more than that."""
@@ -201,39 +197,37 @@ class OpenAiRealtimeDialect:
             "content_index": fields.integer("content_index") or 0,
             "audio_end_ms": played_ms,
         }
+        reply = self._reply(answer)
         utterance = self._spoken.pop(item_id, None)
         cancels: list[ClientEvent] = [] if utterance is None else [Cancel(utterance, played_ms / 1000)]
-        return [*cancels, self._reply(answer)]
+        return [*cancels, reply]
 
     def _create_response(self, response: Fields) -> list[ClientEvent]:
         if self._response is not None:
-            return [
-                self._refusal(
-                    "conversation_already_has_active_response", f"response {self._response.id} is still being spoken"
-                )
-            ]
+            return [self._refusal(ErrorCode.UTTERANCE_EXISTS, f"response {self._response.id} is still being spoken")]
         settings = self._read_settings(response, self._settings)
         text = self._words_of(response)
         current = _Response(self._new_id("resp"), self._new_id("item"), text, response.raw("metadata"))
+        item = {**_item(current.item_id, "assistant", None, ""), "status": "in_progress"}
+        place = {"response_id": current.id, "output_index": 0}
+        reply = self._reply(
+            {"type": "response.created", "response": self._response_shown(current, "in_progress", [])},
+            {"type": "response.output_item.added", **place, "item": item},
+            {
+                "type": "response.content_part.added",
+                **place,
+                "item_id": current.item_id,
+                "content_index": 0,
+                "part": {"type": "audio", "transcript": ""},
+            },
+        )
         self._response = current
         self._spoken[current.item_id] = current.id
         if len(self._spoken) > MAX_ITEMS:
             self._spoken.popitem(last=False)
-        item = {**_item(current.item_id, "assistant", None, ""), "status": "in_progress"}
-        place = {"response_id": current.id, "output_index": 0}
         return [
-            *settings.remarks,
-            self._reply(
-                {"type": "response.created", "response": self._response_shown(current, "in_progress", [])},
-                {"type": "response.output_item.added", **place, "item": item},
-                {
-                    "type": "response.content_part.added",
-                    **place,
-                    "item_id": current.item_id,
-                    "content_index": 0,
-                    "part": {"type": "audio", "transcript": ""},
-                },
-            ),
+            *self._remarks_made.new(settings.remarks),
+            reply,
             OpenUtterance(current.id, options=settings.options),
             TextFragment(current.id, text),
             EndText(current.id),
@@ -246,16 +240,15 @@ class OpenAiRealtimeDialect:
 
     def _cancel(self) -> list[ClientEvent]:
         if self._response is None:
-            return [self._refusal("response_cancel_not_active", "no response is being spoken")]
+            return [self._refusal(ErrorCode.UNKNOWN_UTTERANCE, "no response is being spoken")]
         return [Cancel(self._response.id)]
 
-    def _refusal(self, code: str, text: str) -> Ping:
-        return self._reply({"type": "error", "error": _error("invalid_request_error", code, text)})
+    def _refusal(self, code: ErrorCode, text: str) -> Ping:
+        return self._reply({"type": "error", "error": {**_error(code, text), "code": REFUSALS[code]}})
 
     def _reply(self, *events: dict[str, Any]) -> Ping:
         """The dialect's own answers take their turn behind what was asked before."""
-        self._replies.append(list(events))
-        return Ping("reply")
+        return self._replies.put(list(events), sum(len(wire(event)) for event in events))
 
     def _new_id(self, kind: str) -> str:
         self._count += 1
@@ -271,9 +264,9 @@ class OpenAiRealtimeDialect:
         match event:
             case Ready():
                 self._session_id = event.session
-                return [{"type": "session.created", "session": self._shown()}]
+                return [{"type": "session.created", "session": self._shown(self._settings)}]
             case Pong():
-                return self._replies.popleft() if self._replies else []
+                return self._replies.take() or []
             case Failed():
                 return self._failed(event)
             case _ if response is None or getattr(event, "utterance", None) != response.id:
@@ -313,7 +306,7 @@ class OpenAiRealtimeDialect:
         part = {"type": "audio", "transcript": transcript}
         item = {**_item(response.item_id, "assistant", transcript, "output_audio"), "status": item_status}
         place = {"response_id": response.id, "output_index": 0}
-        self._items[response.item_id] = ""  # what was spoken is not spoken again
+        self._keep(response.item_id, "")  # what was spoken is not spoken again
         return [
             *messages,
             {"type": "response.output_audio.done", **self._place(response)},
@@ -325,7 +318,7 @@ class OpenAiRealtimeDialect:
 
     def _failed(self, event: Failed) -> list[dict[str, Any]]:
         response = self._response
-        error = _error(ERRORS[event.code], event.code.value, event.message)
+        error = _error(event.code, event.message)
         if response is None or event.utterance != response.id:
             return [{"type": "error", "error": error}]
         response.failure = event
@@ -352,8 +345,7 @@ class OpenAiRealtimeDialect:
             "usage": None,
         }
 
-    def _shown(self) -> dict[str, Any]:
-        settings = self._settings
+    def _shown(self, settings: _Settings) -> dict[str, Any]:
         return {
             "type": "realtime",
             "object": "realtime.session",
@@ -390,5 +382,5 @@ def _item(item_id: str, role: str, text: str | None, part_type: str) -> dict[str
     }
 
 
-def _error(kind: str, code: str, text: str) -> dict[str, Any]:
-    return {"type": kind, "code": code, "message": text, "param": None, "event_id": None}
+def _error(code: ErrorCode, text: str) -> dict[str, Any]:
+    return {**error_fields(code, text), "event_id": None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,13 +16,13 @@ from gateway.dialects.http_speech import (
     server_sent_event,
 )
 from gateway.dialects.json_fields import Fields
+from gateway.dialects.openai_errors import error_fields
+from gateway.dialects.remarks import speed_within_reach
 from gateway.errors import ClientError, ErrorCode, WarningCode
 from gateway.events import Audio, Done, Failed, Remark, UtteranceOptions, Words
 
 RATE_HZ: Final = 24000
 """What `pcm` means to this API's clients; the files use it too."""
-SPEED_RANGE: Final = (0.5, 2.0)
-"""The API's own range is 0.25 to 4: no voice here can be asked for that, so it is brought into this one."""
 AUDIO_TOKENS_PER_S: Final = 20
 
 FORMATS: Final[dict[str, Container | None]] = {
@@ -35,32 +34,6 @@ FORMATS: Final[dict[str, Container | None]] = {
     "pcm": None,
 }
 DEFAULT_FORMAT: Final = "mp3"
-
-ERRORS: Final[Mapping[ErrorCode, str]] = {
-    ErrorCode.BAD_MESSAGE: "invalid_request_error",
-    ErrorCode.UNKNOWN_TYPE: "invalid_request_error",
-    ErrorCode.UNKNOWN_FIELD: "invalid_request_error",
-    ErrorCode.MISSING_FIELD: "invalid_request_error",
-    ErrorCode.BAD_VALUE: "invalid_request_error",
-    ErrorCode.UNKNOWN_UTTERANCE: "invalid_request_error",
-    ErrorCode.UTTERANCE_EXISTS: "invalid_request_error",
-    ErrorCode.UTTERANCE_ENDED: "invalid_request_error",
-    ErrorCode.TEXT_TOO_LONG: "invalid_request_error",
-    ErrorCode.MESSAGE_TOO_BIG: "invalid_request_error",
-    ErrorCode.TOO_MANY_UTTERANCES: "rate_limit_error",
-    ErrorCode.VOICE_NOT_FOUND: "invalid_request_error",
-    ErrorCode.FORMAT_UNSUPPORTED: "invalid_request_error",
-    ErrorCode.RATE_UNSUPPORTED: "invalid_request_error",
-    ErrorCode.CAPACITY: "server_error",
-    ErrorCode.QUOTA: "rate_limit_error",
-    ErrorCode.IDLE_TIMEOUT: "server_error",
-    ErrorCode.RESUME_UNKNOWN: "invalid_request_error",
-    ErrorCode.RESUME_GAP: "invalid_request_error",
-    ErrorCode.DRAINING: "server_error",
-    ErrorCode.ENGINE_FAILED: "server_error",
-    ErrorCode.INTERNAL: "server_error",
-}
-"""Our code -> the API's error type; the code itself goes along as `code`."""
 
 
 def read_order(handshake: Handshake, server: ServerFacts, fields: Fields) -> SpeechOrder:
@@ -83,9 +56,8 @@ def read_order(handshake: Handshake, server: ServerFacts, fields: Fields) -> Spe
     if stream_format not in ("audio", "sse"):
         raise ClientError(ErrorCode.BAD_VALUE, f"stream_format is {stream_format!r:.40}, must be 'audio' or 'sse'")
     body: Body = AudioBody(encoder) if stream_format == "audio" else _EventBody(encoder, len(text))
-    speed = fields.number("speed")
-    low, high = SPEED_RANGE
-    remarks = [named.remark, server.names.model(fields.text("model"), server.model)]
+    speed = speed_within_reach(fields.number("speed"))
+    remarks = [named.remark, server.names.model(fields.text("model"), server.model), speed.remark]
     if fields.text("instructions"):
         remarks.append(
             Remark(
@@ -100,7 +72,7 @@ def read_order(handshake: Handshake, server: ServerFacts, fields: Fields) -> Spe
             voice=named.value,
             format="pcm_s16le",
             sample_rate_hz=RATE_HZ,
-            speed=None if speed is None else min(high, max(low, speed)),
+            speed=speed.value,
         ),
         body,
         tuple(remark for remark in remarks if remark is not None),
@@ -144,7 +116,7 @@ class _EventBody:
 
 
 def error_body(event: Failed, status: int) -> dict[str, Any]:
-    return {"error": {"message": event.message, "type": ERRORS[event.code], "code": event.code.value, "param": None}}
+    return {"error": error_fields(event.code, event.message)}
 
 
 def models(server: ServerFacts) -> dict[str, Any]:

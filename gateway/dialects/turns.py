@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import Final
 
+from gateway.errors import ClientError, ErrorCode
 from gateway.events import Done
+
+MAX_TURNS: Final = 1024
+"""Turns whose end has not been written; a client that does not read gets no more of them."""
 
 
 @dataclass(slots=True)
@@ -30,7 +35,15 @@ class Turns:
         self._turns: deque[Turn] = deque()
         self._count = 0
 
+    def __len__(self) -> int:
+        return len(self._turns)
+
     def open(self) -> Turn:
+        """A new last one. Raises ClientError too_many_utterances, and none was opened."""
+        if len(self._turns) >= MAX_TURNS:
+            raise ClientError(
+                ErrorCode.TOO_MANY_UTTERANCES, f"the ends of {MAX_TURNS:,} turns wait to be read, the most"
+            )
         self._count += 1
         turn = Turn(f"turn-{self._count}")
         self._turns.append(turn)

@@ -19,7 +19,17 @@ from gateway.dialects import DIALECTS, LIST_ENDPOINTS, SPEECH_ENDPOINTS, Dialect
 from gateway.dialects.base import Handshake
 from gateway.dialects.http_speech import STATUS, HttpSpeechDialect
 from gateway.errors import ClientError, ErrorCode, HandshakeError
-from gateway.events import Audio, Done, Failed, TextFragment, UtteranceMetrics
+from gateway.events import (
+    Audio,
+    ClientEvent,
+    Done,
+    EndText,
+    Failed,
+    Flush,
+    OpenUtterance,
+    TextFragment,
+    UtteranceMetrics,
+)
 from tests.fakes.talk import SAMPLES_PER_WORD
 from tests.fakes.vendor_talk import VENDORS, VendorTalk, facts
 
@@ -321,6 +331,84 @@ def test_any_bytes_give_events_or_a_client_error(entry: DialectEntry, messages: 
     talk = start(entry)
     talk.send(*(message for message in messages))
     talk.wait(1.0)
+
+
+BAD_VALUES: tuple[object, ...] = ({}, [], 5, "x", True, [[]], {"speed": []}, {"speed": "x"}, {"encoding": 5})
+SETTINGS_FIELDS = words(
+    """
+    type text context_id flush close_context close_socket voice_settings generation_config transcript continue cancel
+    pronunciation_dictionary_locators max_buffer_delay_ms output_format voice model_id language speed item response
+    session extra sample_rate
+    """
+)
+
+
+def strays(entry: DialectEntry, messages: list[str | bytes]) -> list[ClientEvent]:
+    """Events for utterances that no event before them has opened: a session would open them with its own defaults."""
+    dialect = entry.make(Handshake("/", {"voice_id": "alto"}, SCRIPTS[entry.name].query, {}, ()), facts())
+    opened: set[str] = set()
+    found: list[ClientEvent] = []
+    for message in messages:
+        with suppress(ClientError):
+            for event in dialect.receive(message):
+                if isinstance(event, OpenUtterance):
+                    opened.add(event.utterance)
+                elif isinstance(event, TextFragment | Flush | EndText) and event.utterance not in opened:
+                    found.append(event)
+    return found
+
+
+@pytest.mark.parametrize("entry", VENDORS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("field", SETTINGS_FIELDS)
+def test_behind_a_refused_message_the_next_good_one_opens_with_its_own_options(entry: DialectEntry, field: str) -> None:
+    turn = SCRIPTS[entry.name].turn("a", ["Hello there."])
+    for value in BAD_VALUES:
+        for message in turn:
+            assert strays(entry, [json.dumps(each) for each in ({**message, field: value}, *turn)]) == []
+
+
+@pytest.mark.parametrize("entry", VENDORS, ids=lambda entry: entry.name)
+@given(messages=st.lists(MESSAGES, min_size=1, max_size=8))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+def test_no_text_goes_to_an_utterance_that_was_not_opened(entry: DialectEntry, messages: list[str | bytes]) -> None:
+    assert strays(entry, messages) == []
+
+
+@pytest.mark.parametrize("entry", VENDORS, ids=lambda entry: entry.name)
+def test_a_client_that_sends_and_never_reads_is_refused_in_the_end(entry: DialectEntry) -> None:
+    """Nothing of a dialect's may grow with what is sent: a turn, a context, an answer not yet read."""
+    dialect = entry.make(Handshake("/", {"voice_id": "alto"}, SCRIPTS[entry.name].query, {}, ()), facts())
+    refused = 0
+    for number in range(1200):
+        for message in (*SCRIPTS[entry.name].turn(f"c{number}", ["Hello."]), *ASKING):
+            try:
+                dialect.receive(json.dumps(message))
+            except ClientError as error:
+                refused += error.code in (ErrorCode.TOO_MANY_UTTERANCES, ErrorCode.QUOTA)
+    assert refused or entry.name == "elevenlabs stream"  # which has one context, ever
+    sizes = {name: len(value) for name, value in vars(dialect).items() if hasattr(value, "__len__")}
+    assert max(sizes.values(), default=0) <= 1024
+
+
+ASKING: list[dict[str, Any]] = [
+    {"type": "Configure", "speed": 1.0},
+    {"type": "session.update", "session": {}},
+    {"type": "session.create"},
+    {"type": "conversation.item.delete", "item_id": "i"},
+]
+"""Messages that are answered at once, in any protocol."""
+
+
+@pytest.mark.parametrize("entry", VENDORS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("field", [*SETTINGS_FIELDS, "metadata", "id"])
+def test_nesting_without_end_is_a_client_error(entry: DialectEntry, field: str) -> None:
+    """Just below the interpreter's own limit a value can be read that cannot be shown or written any more."""
+    dialect = entry.make(Handshake("/", {"voice_id": "alto"}, SCRIPTS[entry.name].query, {}, ()), facts())
+    for depth in (40, 500, *range(900, 1000, 9), 5000):
+        value = "[" * depth + "]" * depth
+        for kind in ("Speak", "response.create", "stream"):
+            with pytest.raises(ClientError):
+                dialect.receive(f'{{"type": "{kind}", "{field}": {value}, "response": {{"{field}": {value}}}}}')
 
 
 @pytest.mark.parametrize("name", HTTP)

@@ -45,7 +45,7 @@ def test_the_model_is_the_voice() -> None:
 
 @pytest.mark.parametrize(("value", "speed"), [(None, None), ("", None), ("1.2", 1.2), ("0.1", 0.5), (9.0, 2.0)])
 def test_speed_is_brought_into_what_a_voice_can_do(value: str | float | None, speed: float | None) -> None:
-    assert read_speed(value) == speed
+    assert read_speed(value).value == speed
 
 
 @pytest.mark.parametrize("value", ["fast", "nan", "-1", "0", "1e999"])

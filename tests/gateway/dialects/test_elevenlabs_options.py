@@ -47,10 +47,12 @@ def test_what_cannot_be_had_is_refused(name: str, code: ErrorCode) -> None:
 def test_settings_are_used_as_far_as_they_mean_something() -> None:
     output = read_output_format("pcm_24000")
     settings = Fields({"speed": 0.1, "stability": 0.4, "style": 1, "use_speaker_boost": True})
-    options = read_options(output, "bass", "de", 7, settings, facts())
+    options, remark = read_options(output, "bass", "de", 7, settings, facts())
+    assert remark is not None
+    assert remark.message == "voice_settings.speed is 0.1, voices here can do 0.5 to 2: 0.5 is used"
     assert (options.voice, options.language, options.seed, options.speed) == ("bass", "de", 7, 0.5)
     assert options.sampling.temperature is None  # this model does not sample
-    assert read_options(output, None, "", None, Fields({}), facts()).language is None
+    assert read_options(output, None, "", None, Fields({}), facts())[0].language is None
 
 
 @pytest.mark.parametrize(("stability", "temperature"), [(None, None), (0.5, None), (1, 0.5), (0, 1.1), (7, 0.5)])
@@ -60,5 +62,6 @@ def test_stability_is_a_temperature_where_the_family_samples(
     server = facts()
     model = replace(server.model, parameters=frozenset({"temperature"}))
     settings = Fields({"stability": stability})
-    options = read_options(read_output_format("pcm_24000"), None, None, None, settings, replace(server, model=model))
+    server = replace(server, model=model)
+    options, _ = read_options(read_output_format("pcm_24000"), None, None, None, settings, server)
     assert options.sampling.temperature == (None if temperature is None else pytest.approx(temperature))

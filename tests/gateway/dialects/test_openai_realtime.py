@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from gateway.dialects.openai_realtime import MAX_ITEMS, OpenAiRealtimeDialect
 from tests.fakes.talk import SAMPLES_PER_WORD
-from tests.fakes.vendor_talk import VendorTalk, joined
+from tests.fakes.vendor_talk import VendorTalk, facts, joined
 
 WORD_BYTES = SAMPLES_PER_WORD * 2
 
@@ -113,3 +115,25 @@ def test_g711_at_8_khz() -> None:
     talk = realtime()
     talk.send(item("Hello."), create(audio={"output": {"format": {"type": "audio/pcmu"}}}))
     assert len(joined(talk.frames(type="response.output_audio.delta"), "delta")) == 4000
+
+
+def test_the_conversation_is_bounded_in_characters_and_keeps_its_last_message() -> None:
+    limits = replace(facts().limits, utterance_chars=100_000, message_bytes=1024 * 1024)
+    talk = VendorTalk("openai realtime", server=replace(facts(), limits=limits))
+    for number in range(6):
+        content = [{"type": "input_text", "text": str(number) * 90_000}]
+        talk.send({"type": "conversation.item.create", "item": {"id": f"i{number}", "content": content}})
+    assert isinstance(talk.dialect, OpenAiRealtimeDialect)
+    assert list(talk.dialect._items) == ["i4", "i5"]
+    long = [{"type": "input_text", "text": "x" * 100_001}]
+    talk.send({"type": "conversation.item.create", "item": {"id": "i6", "content": long}})
+    assert "at most 100,000" in talk.frames(type="error")[-1]["error"]["message"]
+    assert "i6" not in talk.dialect._items
+
+
+def test_items_spoken_count_too() -> None:
+    talk = realtime()
+    for _ in range(MAX_ITEMS + 10):
+        talk.send({"type": "response.create", "response": {"instructions": "Hi."}})
+    assert isinstance(talk.dialect, OpenAiRealtimeDialect)
+    assert len(talk.dialect._items) == MAX_ITEMS
