@@ -3,7 +3,14 @@
 from engine.api import Engine, EngineSession, SpeechStream
 from engine.config import EngineSettings
 from engine.engine import EngineStats, LocalEngine
-from engine.errors import CapacityError, EngineError, ModelLoadError, SpeechFailedError, VoiceNotFoundError
+from engine.errors import (
+    CapacityError,
+    EngineError,
+    ModelLoadError,
+    SpeechFailedError,
+    TooLongError,
+    VoiceNotFoundError,
+)
 from engine.speech_model import SpeechModel
 
 __all__ = [
@@ -18,5 +25,6 @@ __all__ = [
     "SpeechFailedError",
     "SpeechModel",
     "SpeechStream",
+    "TooLongError",
     "VoiceNotFoundError",
 ]

@@ -18,7 +18,7 @@ class SpeechStream(Protocol):
     `max_unread_s` of audio is made ahead of the reader."""
 
     def feed(self, segment: Segment) -> None:
-        """Append a segment. Raises CapacityError where its pages can never be had."""
+        """Append a segment. Raises TooLongError where it is more than this model can ever speak at once."""
         ...
 
     def finish(self) -> None:

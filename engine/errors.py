@@ -3,6 +3,7 @@
 EngineError
 ├── ModelLoadError      the model cannot be loaded: what is missing, and what to do
 ├── CapacityError       no room now; carries retry_after_s
+├── TooLongError        a segment that can never fit, whoever else is there
 ├── VoiceNotFoundError  no such voice; carries the ones there are
 └── SpeechFailedError   an utterance failed in synthesis; the engine lives on
 """
@@ -24,6 +25,10 @@ class CapacityError(EngineError):
     def __init__(self, message: str, retry_after_s: float) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class TooLongError(EngineError):
+    """A segment needs more than there is while this model is loaded; the message names both figures."""
 
 
 class VoiceNotFoundError(EngineError):

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final, Protocol, assert_never
 
 from engine.api import Engine, EngineSession, SpeechStream
-from engine.errors import CapacityError, EngineError, VoiceNotFoundError
+from engine.errors import CapacityError, EngineError, TooLongError, VoiceNotFoundError
 from gateway.dialects.base import Dialect
 from gateway.errors import SUBSTITUTIONS, ClientError, ErrorCode
 from gateway.events import (
@@ -319,6 +319,8 @@ def _client_error(error: EngineError) -> ClientError:
     match error:
         case VoiceNotFoundError():
             return ClientError(ErrorCode.VOICE_NOT_FOUND, str(error))
+        case TooLongError():
+            return ClientError(ErrorCode.TEXT_TOO_LONG, str(error))
         case CapacityError():
             return ClientError(ErrorCode.CAPACITY, str(error), retry_after_s=error.retry_after_s)
         case _:
