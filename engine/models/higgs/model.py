@@ -32,7 +32,7 @@ from engine.core.step import (
     VocodeItem,
     Window,
 )
-from engine.errors import CapacityError, ModelLoadError, VoiceNotFoundError
+from engine.errors import ModelLoadError, TooLongError, VoiceNotFoundError
 from engine.models.higgs.codebooks import RowStore
 from engine.models.higgs.config import LICENCE_NOTICE, HiggsGeometry, HiggsSettings, model_spec, read_geometry
 from engine.models.higgs.prompt import PromptTokenizer, PromptWriter, TextBlock, VoicePrompt
@@ -59,8 +59,6 @@ TINY = "tiny"
 """The checkpoint name that stands for a freshly written random one."""
 DEFAULT_VOICE = "default"
 
-NEVER_S = 86_400.0
-"""retry_after_s of what cannot be spoken while this model is loaded."""
 BlockKey = tuple[int, int]
 """(sequence, block)."""
 
@@ -207,11 +205,11 @@ class HiggsModel:
         return self._spec
 
     def prepare(self, segment: Segment, request: SpeechRequest) -> PreparedText:
-        """Raises CapacityError where the segment has more tokens than a text block may have."""
+        """Raises TooLongError where the segment has more tokens than a text block may have."""
         block = self._writer.text_block(segment, request)
         if len(block.ids) > self._settings.max_text_tokens:
             limit = self._settings.max_text_tokens
-            raise CapacityError(f"the segment has {len(block.ids)} tokens, at most {limit}", NEVER_S)
+            raise TooLongError(f"the segment has {len(block.ids)} tokens, at most {limit}")
         return PreparedText(len(block.ids), block.max_rows, 0.0, block)
 
     def prepare_prompt(self, request: SpeechRequest) -> PreparedPrompt:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 from engine.core.step import DecodeItem, Piece, PrefillItem, StepPlan, VocodeItem  # noqa: E402
-from engine.errors import CapacityError, ModelLoadError, VoiceNotFoundError  # noqa: E402
+from engine.errors import ModelLoadError, TooLongError, VoiceNotFoundError  # noqa: E402
 from engine.models.higgs.config import HiggsSettings  # noqa: E402
 from engine.models.higgs.model import HiggsModel  # noqa: E402
 from engine.runtime.attention import Span as Rows  # noqa: E402
@@ -401,7 +401,7 @@ def test_odd_sampling_values_of_one_request_do_no_harm(tiny_folder: Path, sampli
 
 def test_a_segment_of_too_many_tokens_is_refused_with_the_limit(tiny_folder: Path) -> None:
     model = load(tiny_folder, max_text_tokens=100)
-    with pytest.raises(CapacityError, match=r"the segment has \d+ tokens, at most 100"):
+    with pytest.raises(TooLongError, match=r"the segment has \d+ tokens, at most 100"):
         model.prepare(segment("word " * 100), request())
 
 
