@@ -5,12 +5,14 @@
 #   make check               lint, format, types, import contracts
 #   make bench               the benchmarks of benchmarks/ (not part of any test)
 #
-# Heavier tiers, each with an environment of its own: test-models (torch), test-clients (vendors' clients), meters.
+# Heavier tiers, each with an environment of its own: test-models (torch), test-clients (vendors' clients),
+# meters and meters-short (a recogniser).
 
 PYTHON ?= python3
 VENV ?= .venv
 MODELS_VENV ?= .venv-models
 CLIENTS_VENV ?= .venv-clients
+METERS_VENV ?= .venv-meters
 PORT ?= 8000
 PYTEST_FLAGS ?=
 
@@ -22,9 +24,10 @@ SERVE_STAMP = $(VENV)/.antiphon-base-$(call fingerprint,requirements/base.txt)
 TEST_STAMP = $(VENV)/.antiphon-dev-$(call fingerprint,requirements/dev.txt)
 MODELS_STAMP = $(MODELS_VENV)/.antiphon-$(call fingerprint,/dev/null)
 CLIENTS_STAMP = $(CLIENTS_VENV)/.antiphon-$(call fingerprint,requirements/clients.txt)
+METERS_STAMP = $(METERS_VENV)/.antiphon-$(call fingerprint,/dev/null)
 WEB_STAMP = tests/web/node_modules/.package-lock.json
 
-.PHONY: serve test check format bench lock clean wheel test-models test-clients meters
+.PHONY: serve test check format bench lock clean wheel test-models test-clients meters meters-short
 
 serve: $(SERVE_STAMP)
 	$(BIN)/antiphon serve --port $(PORT)
@@ -45,6 +48,24 @@ test-models: $(MODELS_STAMP)
 
 test-clients: $(CLIENTS_STAMP)
 	$(CLIENTS_VENV)/bin/python -m pytest $(PYTEST_FLAGS) tests/conformance
+
+# Needs an otherwise idle machine; the results land in benchmarks/results/.
+bench: $(TEST_STAMP)
+	$(BIN)/python benchmarks/first_audio.py
+	$(BIN)/python benchmarks/capacity.py
+	$(BIN)/python benchmarks/engine_step.py
+	$(BIN)/python benchmarks/dialect_codec.py
+	$(BIN)/python benchmarks/vendor_dialects.py
+	$(BIN)/python benchmarks/text_front_end.py
+
+# The voice by its meters: about an hour, with torch. `meters-short` has neither, for CI.
+meters: $(METERS_STAMP)
+	$(METERS_VENV)/bin/python -m pip install --quiet torch webrtcvad-wheels
+	$(METERS_VENV)/bin/python -m pip install --quiet --no-deps distillmos xls-r-sqa resemblyzer
+	$(METERS_VENV)/bin/python -m benchmarks.meters
+
+meters-short: $(METERS_STAMP)
+	$(METERS_VENV)/bin/python -m benchmarks.meters --short
 
 format: $(TEST_STAMP)
 	$(BIN)/ruff check --fix .
@@ -76,6 +97,11 @@ $(SERVE_STAMP): $(BIN)/python
 $(TEST_STAMP): $(BIN)/python
 	$(PIP) --require-hashes -r requirements/dev.txt
 	$(PIP) --no-deps --editable .
+	@touch $@
+
+$(METERS_STAMP):
+	$(PYTHON) -m venv $(METERS_VENV)
+	$(METERS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[meters]'
 	@touch $@
 
 # torch comes from the `higgs` extra: the build that pip finds for this machine.

@@ -21,7 +21,6 @@ from gateway.events import (
 from gateway.text.lexicon import Lexicon
 from gateway.text.settings import TextSettings
 from gateway.utterance import UtteranceSettings
-from gateway.voices import find_voice
 
 SPEED_RANGE: Final = (0.5, 2.0)
 """Ratios of the voice's own pace that any family can be asked for."""
@@ -80,7 +79,8 @@ class SessionDefaults:
 
     def changed(self, event: Configure, settings: SessionSettings, model: ModelInfo) -> SessionDefaults:
         """The defaults after `event`. Raises ClientError where any part of it cannot be, and nothing has changed."""
-        voice = _voice_id(_value(event.voice, self.voice), model)
+        voice = _value(event.voice, self.voice)
+        _check_voice(voice, model)
         speed = _value(event.speed, self.speed)
         _check_speed(speed)
         audio_format = _value(event.format, self.format)
@@ -119,7 +119,8 @@ class SessionDefaults:
         """Everything an utterance will be spoken with, and what it asked for in vain. `fresh_seed` is for where neither
         it nor the session has one. Raises ClientError where it cannot be opened."""
         options = event.options
-        voice = _voice_id(options.voice or self.voice, model)
+        voice = options.voice or self.voice
+        _check_voice(voice, model)
         speed = self.speed if options.speed is None else options.speed
         _check_speed(speed)
         seed = self.seed if options.seed is None else options.seed
@@ -158,12 +159,10 @@ def _value(given: Value | Unset, default: Value) -> Value:
     return default if isinstance(given, Unset) else given
 
 
-def _voice_id(wanted: str, model: ModelInfo) -> str:
-    voice = find_voice(wanted, model)
-    if voice is None:
-        known = ", ".join(info.id for info in model.voices)
-        raise ClientError(ErrorCode.VOICE_NOT_FOUND, f"voice {wanted!r:.80} is not known; known: {known}")
-    return voice.id
+def _check_voice(voice: str, model: ModelInfo) -> None:
+    known = [info.id for info in model.voices]
+    if voice not in known:
+        raise ClientError(ErrorCode.VOICE_NOT_FOUND, f"voice {voice!r:.80} is not known; known: {', '.join(known)}")
 
 
 def _check_speed(speed: float) -> None:

@@ -346,6 +346,8 @@ class Utterance:
         self.done_at_s = now_s
         heard = self.ledger.heard(played.samples)
         text = self.ledger.text
+        if after_done and played.samples >= self.ledger.sent_samples:
+            heard = Heard(len(text), heard.engine_samples)  # there is no unheard word, even where there are no words
         report = Cancelled(
             self.id,
             after_done,

@@ -58,7 +58,7 @@ class VoiceUploads:
 
 
 def find_voice(wanted: str, model: ModelInfo) -> VoiceInfo | None:
-    """A voice by its id, or by its name: the first in the catalog's order."""
+    """A voice by its id, or, for vendors' dialects, by its name: the first in the catalog's order."""
     for voice in model.voices:
         if voice.id == wanted:
             return voice

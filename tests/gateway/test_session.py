@@ -431,6 +431,17 @@ def test_cancelling_twice_and_cancelling_nothing_are_warned_about() -> None:
     assert len(talk.of(Cancelled)) == 1
 
 
+def test_all_is_spoken_once_all_was_played_even_where_there_were_no_words() -> None:
+    talk = Talk()
+    talk.do(TextFragment("u", TEXT), EndText("u"))
+    chunk = AudioChunk(np.full(24_000, 0.5, np.float32), 0, is_segment_end=True, is_final=True)
+    talk.session.audio("u", chunk, Timeline())
+    talk.write()
+    talk.do(Cancel("u", 1.0))
+    talk.write()
+    assert (talk.of(Cancelled)[0].spoken_text, talk.of(Cancelled)[0].remaining_text) == (TEXT, "")
+
+
 def test_a_finished_utterance_is_forgotten_thirty_seconds_after_it_was_played() -> None:
     talk = Talk()
     spoken(talk)

@@ -13,6 +13,7 @@ import httpx
 import numpy as np
 import pytest
 
+from gateway.voices import find_voice
 from tests.engine.test_voice_audio import packed, speech
 from tests.fakes.cloning_model import CloningFakeModel
 from tests.fakes.gateway import Call, RunningGateway, running_gateway
@@ -44,18 +45,19 @@ async def ids(gateway: RunningGateway, key: str) -> list[str]:
         return [voice["id"] for voice in (await http.get(PATH)).json()["voices"]]
 
 
-async def test_a_cloned_voice_is_listed_and_speaks_by_id_and_by_name(gateway: RunningGateway) -> None:
+async def test_a_cloned_voice_is_listed_and_speaks_by_its_id_alone(gateway: RunningGateway) -> None:
     async with Call(gateway, additional_headers={"Authorization": f"Bearer {ADA}"}) as peer:
         answer = await add(gateway)
         assert answer.status_code == 201
         voice = answer.json()["voice"]["id"]
         assert voice in await ids(gateway, ADA)
-        for wanted in (voice, "Ada"):
-            await peer.send(type="open", utterance=wanted, voice=wanted)
-            await peer.send(type="text", utterance=wanted, text="Hello.")
-            await peer.send(type="end", utterance=wanted)
-            assert (await peer.until("started"))["voice"] == voice
-            await peer.until("done")
+        await peer.send(type="open", utterance="u", voice=voice)
+        await peer.send(type="text", utterance="u", text="Hello.")
+        await peer.send(type="end", utterance="u")
+        assert (await peer.until("started"))["voice"] == voice
+        await peer.until("done")
+        await peer.send(type="open", utterance="by name", voice="Ada")
+        assert (await peer.until("error"))["code"] == "voice_not_found"
 
 
 async def test_a_voice_belongs_to_its_key_alone(gateway: RunningGateway) -> None:
@@ -76,16 +78,18 @@ async def test_a_deleted_voice_is_gone(gateway: RunningGateway) -> None:
     assert voice not in await ids(gateway, ADA)
 
 
-async def test_a_new_upload_under_an_old_name_is_the_voice_that_the_name_speaks_with(gateway: RunningGateway) -> None:
-    async with Call(gateway, additional_headers={"Authorization": f"Bearer {ADA}"}) as peer:
-        for seconds in (3.0, 4.0, 5.0):
-            newest = (await add(gateway, seconds=seconds)).json()["voice"]["id"]
-            utterance = f"u{seconds}"
-            await peer.send(type="open", utterance=utterance, voice="Ada")
-            await peer.send(type="text", utterance=utterance, text="Hello.")
-            await peer.send(type="end", utterance=utterance)
-            assert (await peer.until("started"))["voice"] == newest
-            await peer.until("done")
+async def test_a_name_means_its_newest_upload_where_a_dialect_takes_names(gateway: RunningGateway) -> None:
+    for seconds in (3.0, 4.0, 5.0):
+        newest = (await add(gateway, seconds=seconds)).json()["voice"]["id"]
+        model = gateway.service.model_for("ada")
+        found = find_voice("Ada", model)
+        assert found is not None
+        assert found.id == newest
+        async with client(gateway) as http:
+            body = {"model": "tts-1", "voice": "Ada", "input": "Hello.", "response_format": "pcm"}
+            answer = await http.post("/v1/audio/speech", json=body)
+        assert answer.status_code == 200
+        assert len(answer.content) > 0
 
 
 async def test_a_recording_of_3_mb_and_one_in_stereo_of_24_bits_are_taken(gateway: RunningGateway) -> None:
