@@ -37,8 +37,6 @@ class Launched:
     planned_at_s: float
     cost_s: float
     """What its prefill was declared to take, together; 0.0 where it can be cut."""
-    is_pressing: bool
-    """A listener waits for it, or would soon."""
 
 
 class Flight:
@@ -59,17 +57,13 @@ class Flight:
 
     @property
     def fill_count(self) -> int:
-        """Plans out that prefill."""
-        return sum(bool(launched.fills) for launched in self._launched.values())
+        """Plans out that prefill, where several may be out: a sequence in each."""
+        return len(self._filling)
 
     @property
     def has_windows(self) -> bool:
-        return any(launched.voicing for launched in self._launched.values())
-
-    @property
-    def is_pressing(self) -> bool:
-        """A listener waits for one of the plans that are out."""
-        return any(launched.is_pressing for launched in self._launched.values())
+        """One of several plans that are out makes windows."""
+        return bool(self._voicing)
 
     def may_fill(self, sequence: int) -> bool:
         return sequence not in self._filling and sequence not in self._forgetting

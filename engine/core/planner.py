@@ -60,7 +60,7 @@ class Planner:
         forgets = list(self._roster.forgets)
         if not (prefill or decode or voicing or forgets):
             return None
-        return self._launch(now_s, fills, prefill, decode, voicing, forgets, is_pressing=is_urgent)
+        return self._launch(now_s, fills, prefill, decode, voicing, forgets)
 
     def _plan_part(self, now_s: float) -> Launched | None:
         """One segment's prefill, or windows, beside the plans that are out."""
@@ -68,22 +68,21 @@ class Planner:
         if flight.count == flight.most:
             return None
         self._held = {forget.sequence for forget in self._roster.forgets if flight.concerns(forget.sequence)}
-        windows = self._ready_windows(now_s)
         if flight.fill_count < flight.most - 1:
-            fills, prefill = self._plan_prefill(now_s, windows, 1)
+            fills, prefill = self._plan_prefill(now_s, [], 1)
             if fills:
                 sequence = fills[0].sequence
                 forgets = [one for one in self._free_forgets() if one.block is None or one.sequence == sequence.id]
-                is_pressing = sequence.clock.lead_s(now_s) < self._pacing.urgent_lead_s
-                return self._launch(now_s, fills, prefill, [], {}, forgets, is_pressing=is_pressing)
+                return self._launch(now_s, fills, prefill, [], {}, forgets)
         forgets = self._free_forgets()
         voicing: dict[tuple[int, int], tuple[Block, VocodeItem]] = {}
-        is_urgent = self._is_urgent(windows, now_s)
         if not flight.has_windows:
-            voicing = self._plan_vocode(now_s, windows, is_urgent or flight.is_pressing)
+            windows = self._ready_windows(now_s)
+            # Streams well ahead wait while others are served: that leaves the cores to those, and more for one plan.
+            voicing = self._plan_vocode(now_s, windows, flight.count > 0 or self._is_urgent(windows, now_s))
         if not (voicing or forgets):
             return None
-        return self._launch(now_s, [], [], [], voicing, forgets, is_pressing=bool(voicing) and is_urgent)
+        return self._launch(now_s, [], [], [], voicing, forgets)
 
     def _free_forgets(self) -> list[Forget]:
         return [forget for forget in self._roster.forgets if not self._roster.flight.concerns(forget.sequence)]
@@ -96,15 +95,13 @@ class Planner:
         decode: list[DecodeItem],
         voicing: dict[tuple[int, int], tuple[Block, VocodeItem]],
         forgets: list[Forget],
-        *,
-        is_pressing: bool,
     ) -> Launched:
         self._tick += 1
         vocode = tuple(item for _, item in voicing.values())
         plan = StepPlan(self._tick, tuple(self._openings), tuple(forgets), tuple(prefill), tuple(decode), vocode)
         self._openings.clear()
         cost_s = sum(fill.block.prepared.cost_s for fill in fills)
-        launched = Launched(plan, fills, voicing, now_s, cost_s, is_pressing)
+        launched = Launched(plan, fills, voicing, now_s, cost_s)
         self._roster.launch(launched)
         return launched
 
@@ -114,30 +111,35 @@ class Planner:
     def _ready_windows(self, now_s: float) -> list[ReadyWindow]:
         """Every vocoder window that could be made now, the most pressing first."""
         ready = []
-        spec = self.spec
         for sequence in self._roster.voicing.values():
-            block = sequence.voicing[0]
-            is_whole = block.status is BlockStatus.GENERATED
-            end = block.frames if is_whole else block.frames - self._right_context(block)
-            if not is_whole and end < block.window_end:
-                if now_s < block.window_due_s or end - block.voiced_frames < spec.first_window_frames:
-                    continue
-            elif end > block.window_end and not (
-                is_whole
-                and end - block.window_end < spec.first_window_frames
-                and end - block.voiced_frames <= spec.max_window_frames
-            ):
-                end = block.window_end
-            room = self._max_unread_samples - sequence.unread_samples
-            if room <= 0 or end <= block.voiced_frames or not self._may_voice(sequence):
-                continue
-            end = min(end, block.voiced_frames + -(-room // spec.samples_per_frame))
-            if self._is_held(sequence, now_s):
-                continue
-            deadline_s = sequence.deadline_s(block, self._pacing.first_audio_target_s)
-            ready.append((deadline_s, sequence.id, sequence, block, end))
+            window = self._ready_window(sequence, now_s)
+            if window is not None:
+                ready.append(window)
         ready.sort()
         return ready
+
+    def _ready_window(self, sequence: Sequence, now_s: float) -> ReadyWindow | None:
+        """A sequence's next window, where there are blocks to voice and it can be made now."""
+        spec = self.spec
+        block = sequence.voicing[0]
+        is_whole = block.status is BlockStatus.GENERATED
+        end = block.frames if is_whole else block.frames - self._right_context(block)
+        if not is_whole and end < block.window_end:
+            if now_s < block.window_due_s or end - block.voiced_frames < spec.first_window_frames:
+                return None
+        elif end > block.window_end and not (
+            is_whole
+            and end - block.window_end < spec.first_window_frames
+            and end - block.voiced_frames <= spec.max_window_frames
+        ):
+            end = block.window_end
+        room = self._max_unread_samples - sequence.unread_samples
+        if room <= 0 or end <= block.voiced_frames or not self._may_voice(sequence):
+            return None
+        end = min(end, block.voiced_frames + -(-room // spec.samples_per_frame))
+        if self._is_held(sequence, now_s):
+            return None
+        return (sequence.deadline_s(block, self._pacing.first_audio_target_s), sequence.id, sequence, block, end)
 
     def _right_context(self, block: Block) -> int:
         """Frames beyond a block's next window that are decoded with it."""
@@ -256,11 +258,11 @@ class Planner:
         and could be given a window first; nor, where it would be alone, while a stream with nothing to play could, or
         where another that could be served now would run dry in it, unless the work is due even sooner."""
         flight = self._roster.flight
-        has_window = flight.is_voicing(sequence.id) or any(window[2] is sequence for window in windows)
-        if has_window and sequence.clock.lead_s(now_s) < self._pacing.ample_lead_s:
+        if flight.most > 1 and flight.fill_count >= self._places(deadline_s - ends_at_s):
             return False
-        if flight.most > 1:
-            return flight.fill_count < self._places(deadline_s - ends_at_s)
+        has_little = bool(sequence.voicing) and sequence.clock.lead_s(now_s) < self._pacing.ample_lead_s
+        if has_little and (flight.is_voicing(sequence.id) or self._ready_window(sequence, now_s) is not None):
+            return False
         for window_deadline_s, _, other, _, _ in windows:
             if other.clock.lead_s(now_s) <= 0.0:
                 return False

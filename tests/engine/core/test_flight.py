@@ -16,8 +16,8 @@ def voicing(tick: int, sequence: int) -> Launched:
     return launched(StepPlan(tick, vocode=(VocodeItem(sequence, 0, 0, 4, 0, 0, False),)))
 
 
-def launched(plan: StepPlan, *, is_pressing: bool = False) -> Launched:
-    return Launched(plan, [], {}, 0.0, 0.0, is_pressing)
+def launched(plan: StepPlan) -> Launched:
+    return Launched(plan, [], {}, 0.0, 0.0)
 
 
 def test_of_a_sequence_a_prefill_and_a_window_may_be_out_but_not_two_of_a_kind() -> None:
@@ -55,13 +55,3 @@ def test_what_has_landed_forbids_nothing_and_leaves_room() -> None:
     flight.check_room()
     with pytest.raises(AssertionError, match="plan 1 is not out"):
         flight.land(first.plan)
-
-
-def test_a_flight_is_pressing_while_one_of_its_plans_is() -> None:
-    flight = Flight(2)
-    pressing = launched(StepPlan(1), is_pressing=True)
-    flight.launch(pressing)
-    flight.launch(launched(StepPlan(2)))
-    assert flight.is_pressing
-    flight.land(pressing.plan)
-    assert not flight.is_pressing
