@@ -108,6 +108,8 @@ $(METERS_STAMP):
 $(MODELS_STAMP):
 	$(PYTHON) -m venv $(MODELS_VENV)
 	$(MODELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[higgs,test]' mypy
+	# The published Qwen ranks, for the golden prompt ids; nothing else of that package is used.
+	$(MODELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps dashscope==2.0.2
 	@touch $@
 
 $(CLIENTS_STAMP): requirements/clients.txt

@@ -56,7 +56,11 @@ def load_engine(config: Config) -> LocalEngine:
     """Load the model (seconds; blocks) and make its engine, not started yet. Raises ModelLoadError."""
     wanted = config.model
     model = load_model(
-        wanted.name, checkpoint=wanted.checkpoint, device=wanted.device, voices=wanted.voices.expanduser()
+        wanted.name,
+        checkpoint=wanted.checkpoint,
+        device=wanted.device,
+        voices=wanted.voices.expanduser(),
+        options=wanted.options,
     )
     return LocalEngine(model, config.engine)
 

@@ -100,6 +100,8 @@ class ModelSettings(_Section):
     device: str | None = None
     voices: Path = Path("~/.local/share/antiphon/voices")
     """Where a model that can clone keeps its voices."""
+    options: dict[str, bool | int | float | str] = {}
+    """The family's own settings by name (docs/higgs.md)."""
 
 
 class DialectSettings(_Section):

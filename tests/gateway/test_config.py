@@ -68,6 +68,11 @@ def test_lists_in_the_environment_are_json() -> None:
     assert config.server.allowed_origins == {"https://a.example"}
 
 
+def test_a_familys_options_keep_their_types(tmp_path: Path) -> None:
+    path = written(tmp_path, "[model]\nname = 'higgs'\n[model.options]\ndeterministic = true\nhistory_s = 20.5\n")
+    assert load_config(path, {}).model.options == {"deterministic": True, "history_s": 20.5}
+
+
 def test_a_missing_file_is_said_to_be_missing(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load_config(tmp_path / "none.toml", {})
