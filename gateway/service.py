@@ -20,6 +20,7 @@ from gateway.connection import Connection
 from gateway.dialects.base import ServerFacts
 from gateway.dialects.vendor_names import VendorNames
 from gateway.errors import ClientError
+from gateway.held_audio import HeldAudio
 from gateway.metrics import Metrics
 from gateway.session_defaults import SessionSettings
 from gateway.voices import VoiceCatalog, VoiceUploads
@@ -43,6 +44,7 @@ class Service:
     random: Random = field(default_factory=secrets.SystemRandom)
     is_ready: bool = False
     not_ready_because: str = "the voice is warming up"
+    held_audio: HeldAudio = field(default_factory=HeldAudio)
     refreshing_voices: asyncio.Lock = field(default_factory=asyncio.Lock)
     connections: dict[Connection, asyncio.Task[object]] = field(default_factory=dict)
     """Each with the task that runs it."""

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
+from typing import Final
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Receive, Scope, Send
 
-from gateway.dialects import LIST_ENDPOINTS, SPEECH_ENDPOINTS, ListEndpoint, SpeechEndpoint
+from gateway.dialects import LIST_ENDPOINTS, SPEECH_ENDPOINTS, VENDOR_PATHS, ListEndpoint, SpeechEndpoint
 from gateway.dialects.http_speech import STATUS, ErrorBody, HttpSpeechDialect
 from gateway.errors import ErrorCode, HandshakeError
 from gateway.events import Failed
+from gateway.held_audio import HeldFile
 from gateway.routes import admit, handshake_of, run_peer
 from gateway.service import Service
 from gateway.transports.http_stream import HttpStreamTransport
 
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+HUNG_UP: Final = 499
+"""A status for the metrics alone: nobody hears it."""
+
 
 def speech_routes(service: Service) -> list[BaseRoute]:
-    """All of them."""
+    """All of them, and what a vendor's client hears at a path of its vendor that is not served."""
     speech: list[BaseRoute] = [
         Route(path, _Speech(service, endpoint), methods=["POST"])
         for endpoint in SPEECH_ENDPOINTS
@@ -30,7 +37,11 @@ def speech_routes(service: Service) -> list[BaseRoute]:
         for endpoint in LIST_ENDPOINTS
         for path in endpoint.paths
     ]
-    return speech + lists
+    known = speech + lists
+    strays = [
+        Route(path, partial(_stray, known, error_body), methods=METHODS) for path, error_body in VENDOR_PATHS.items()
+    ]
+    return [*known, *strays]
 
 
 class _Speech:
@@ -49,30 +60,43 @@ class _Speech:
         except HandshakeError as error:
             await _refused(service, endpoint.error_body, error)(scope, receive, send)
             return
+        held = HeldFile(service.held_audio)
         try:
-            dialect = HttpSpeechDialect(handshake, service.facts_for(key), endpoint.read, endpoint.error_body)
-            body = await _body(request, service.sessions.limits.message_bytes)
-            await run_peer(service, endpoint.name, key, HttpStreamTransport(receive, send, body, dialect), dialect)
+            body = await _body(request, service.sessions.limits.message_bytes, service.stalled_s)
+            dialect = HttpSpeechDialect(handshake, service.facts_for(key), endpoint.read, endpoint.error_body, held)
+            transport = HttpStreamTransport(receive, send, body, dialect, service.stalled_s)
+            await run_peer(service, endpoint.name, key, transport, dialect)
         except HandshakeError as error:
             await _refused(service, endpoint.error_body, error)(scope, receive, send)
         finally:
+            held.release()
             service.admission.disconnect(key)
 
 
-async def _body(request: Request, max_bytes: int) -> bytes:
-    """The request's body; no more of it is read than is allowed."""
+async def _body(request: Request, max_bytes: int, within_s: float) -> bytes:
+    """The request's body; no more of it is read, and for no longer, than is allowed. A byte now and then is no
+    progress: the whole body has that time."""
     body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > max_bytes:
-            raise HandshakeError(413, ErrorCode.MESSAGE_TOO_BIG, f"the body is over {max_bytes:,} bytes, the limit")
+    try:
+        async with asyncio.timeout(within_s):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > max_bytes:
+                    raise HandshakeError(
+                        413, ErrorCode.MESSAGE_TOO_BIG, f"the body is over {max_bytes:,} bytes, the limit"
+                    )
+    except TimeoutError:
+        message = f"the body did not come whole within {within_s:g} s"
+        raise HandshakeError(408, ErrorCode.IDLE_TIMEOUT, message) from None
+    except ClientDisconnect:
+        raise HandshakeError(HUNG_UP, ErrorCode.BAD_MESSAGE, "the client hung up in its body") from None
     return bytes(body)
 
 
 def _refused(service: Service, error_body: ErrorBody, error: HandshakeError) -> JSONResponse:
     """A request that no session was made for."""
     service.metrics.handshake_refused(error.status)
-    headers = {}
+    headers = {"connection": "close"} if error.status in (408, 413) else {}  # the rest of the body is not read
     if error.retry_after_s is not None:
         headers["retry-after"] = str(max(1, round(error.retry_after_s)))
     if error.status == 401:
@@ -96,3 +120,19 @@ async def _list(service: Service, endpoint: ListEndpoint, request: Request) -> R
         failed = Failed(code, f"voice {name!r:.80} is not known")
         return JSONResponse(endpoint.error_body(failed, STATUS[code]), STATUS[code])
     return JSONResponse(found)
+
+
+async def _stray(known: list[BaseRoute], error_body: ErrorBody, request: Request) -> Response:
+    """A vendor's path that is not served, or not with this method."""
+    methods = {
+        method
+        for route in known
+        if isinstance(route, Route) and route.matches(request.scope)[0] is Match.PARTIAL
+        for method in route.methods or ()
+    }
+    status = 405 if methods else 404
+    message = f"{request.method} {request.url.path!r:.80} is not served here" + (
+        f"; methods: {', '.join(sorted(methods))}" if methods else " (docs/dialects.md)"
+    )
+    headers = {"allow": ", ".join(sorted(methods))} if methods else {}
+    return JSONResponse(error_body(Failed(ErrorCode.UNKNOWN_TYPE, message), status), status, headers)

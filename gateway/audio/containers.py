@@ -33,8 +33,6 @@ RATES_HZ: Final[dict[Container, tuple[int, ...]]] = {
     "ogg_opus": (8000, 12000, 16000, 24000, 48000),
     "aac": (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000),
 }
-MAX_WAV_BYTES: Final = 256 * 1024 * 1024
-"""A WAV is held until it is whole: 93 minutes at 24 kHz."""
 HELD: Final = frozenset({"wav", "flac"})
 """Files whose header tells their length: they leave whole."""
 AAC_BIT_RATE: Final = 64_000
@@ -61,24 +59,27 @@ def check_container(container: Container, sample_rate_hz: int) -> None:
 
 
 class _Tail:
-    """A file of which `take` gives what was appended since; what is rewritten after it left stays as it left. It is
-    none of io's files, which close themselves before a writer that nobody finished can."""
+    """A file of which `take` gives what was appended since, and forgets it: what is rewritten after it left stays as it
+    left. It is none of io's files, which close themselves before a writer that nobody finished can."""
 
     def __init__(self) -> None:
         self._data = bytearray()
         self._place = 0
         self._taken = 0
+        """Bytes that have left: where `_data` begins."""
 
     def write(self, data: bytes | bytearray) -> int:
-        end = self._place + len(data)
-        if end > len(self._data):
-            self._data.extend(bytes(end - len(self._data)))
-        self._data[self._place : end] = data
-        self._place = end
+        kept = memoryview(data)[max(0, self._taken - self._place) :]
+        start = max(self._place, self._taken) - self._taken
+        if kept and start > len(self._data):
+            self._data.extend(bytes(start - len(self._data)))
+        self._data[start : start + len(kept)] = kept
+        self._place += len(data)
         return len(data)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: len(self._data)}[whence]
+        end = self._taken + len(self._data)
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: end}[whence]
         self._place = max(0, base + offset)
         return self._place
 
@@ -86,8 +87,9 @@ class _Tail:
         return self._place
 
     def take(self) -> bytes:
-        data = bytes(self._data[self._taken :])
+        data = bytes(self._data)
         self._taken += len(data)
+        self._data.clear()
         return data
 
 
@@ -133,12 +135,6 @@ class _WavWriter:
         self._data = bytearray()
 
     def write(self, samples: bytes) -> None:
-        if len(self._data) + len(samples) > MAX_WAV_BYTES:
-            raise ClientError(
-                ErrorCode.TEXT_TOO_LONG,
-                f"the WAV would be over {MAX_WAV_BYTES:,} bytes, the limit for a format whose header tells its size: "
-                "ask for pcm",
-            )
         self._data += samples
 
     def close(self) -> None:
@@ -153,6 +149,7 @@ class _WavWriter:
         size = 4 + sum(len(chunk) for chunk in chunks) + len(self._data)
         self._file.write(b"RIFF" + struct.pack("<I", size) + b"WAVE" + b"".join(chunks))
         self._file.write(self._data)
+        self._data.clear()
 
 
 class _SoundFileWriter:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -181,3 +181,21 @@ LIST_ENDPOINTS: Final[tuple[ListEndpoint, ...]] = (
         elevenlabs_http.error_body,
     ),
 )
+
+VENDOR_PATHS: Final[Mapping[str, ErrorBody]] = {
+    "/v1/audio/{rest:path}": openai_speech.error_body,
+    "/v1/models/{rest:path}": openai_speech.error_body,
+    "/v1/realtime": openai_speech.error_body,
+    "/v1/realtime/{rest:path}": openai_speech.error_body,
+    "/openai/{rest:path}": openai_speech.error_body,
+    "/v1/text-to-speech/{rest:path}": elevenlabs_http.error_body,
+    "/v1/voices": elevenlabs_http.error_body,
+    "/v1/voices/{rest:path}": elevenlabs_http.error_body,
+    "/elevenlabs/{rest:path}": elevenlabs_http.error_body,
+    "/tts/{rest:path}": cartesia_http.error_body,
+    "/cartesia/{rest:path}": cartesia_http.error_body,
+    "/v1/speak": deepgram_http.error_body,
+    "/v2/speak": deepgram_http.error_body,
+    "/deepgram/{rest:path}": deepgram_http.error_body,
+}
+"""Whose client it is that asks for what is not served at such a path, and how it is told."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from gateway.audio.containers import ContainerEncoder
+from gateway.audio.containers import HELD, ContainerEncoder
 from gateway.audio.silence import short_silence
 from gateway.dialects.base import Handshake, ServerFacts
 from gateway.dialects.elevenlabs_alignment import Alignment
@@ -104,6 +104,11 @@ class ElevenLabsDialect:
         query = handshake.query
         try:
             self._output = read_output_format(query.get("output_format"))
+            if self._output.container in HELD:
+                raise ClientError(
+                    ErrorCode.FORMAT_UNSUPPORTED,
+                    f"output_format {query['output_format']!r:.40} does not stream: it is for HTTP alone",
+                )
             named = server.names.voice(handshake.path_params.get("voice_id"), server.model)
             model = server.names.model(query.get("model_id"), server.model)
         except ClientError as error:

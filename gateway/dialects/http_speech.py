@@ -31,6 +31,7 @@ from gateway.events import (
     UtteranceOptions,
     Words,
 )
+from gateway.held_audio import HeldAudio, HeldFile
 
 SPEECH_ID: Final = "speech"
 
@@ -159,11 +160,20 @@ class HttpSpeechDialect:
 
     subprotocol = None
 
-    def __init__(self, handshake: Handshake, server: ServerFacts, read: ReadOrder, error_body: ErrorBody) -> None:
+    def __init__(
+        self,
+        handshake: Handshake,
+        server: ServerFacts,
+        read: ReadOrder,
+        error_body: ErrorBody,
+        held: HeldFile | None = None,
+    ) -> None:
+        """`held`: this request's share of what the server may keep; None = an account of its own."""
         self._handshake = handshake
         self._server = server
         self._read = read
         self._error_body = error_body
+        self._held = HeldFile(HeldAudio()) if held is None else held
         self._has_request = False
         self._order: SpeechOrder | None = None
         self.head: ResponseHead | None = None
@@ -203,7 +213,7 @@ class HttpSpeechDialect:
             case Failed():
                 return self._failed(event)
             case Audio() if body is not None:
-                return self._begun(body.audio(event))
+                return self._audio(body, event)
             case Words() if body is not None:
                 return self._begun(body.words(event))
             case Done() if body is not None:
@@ -213,6 +223,15 @@ class HttpSpeechDialect:
                 return piece
             case _:
                 return b""
+
+    def _audio(self, body: Body, event: Audio) -> bytes:
+        """What leaves of the body; what does not is held, and counted as it came."""
+        piece = body.audio(event)
+        if piece:
+            self._held.release()
+        else:
+            self._held.grow(len(event.payload))
+        return self._begun(piece)
 
     def _quiet(self, event: Done) -> bytes:
         """A little silence for a text with nothing to speak: clients take an answer without audio for a failure."""

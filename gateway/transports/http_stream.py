@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from typing import Final, Protocol
 
 from starlette.types import Receive, Send
@@ -11,6 +13,8 @@ from gateway.transports.websocket import ConnectionClosedError
 
 GONE: Final = 1006
 COMPLETE: Final = 1000
+PIECE_BYTES: Final = 64 * 1024
+"""Sent at once: what a slow reader takes of a long file is seen, piece by piece."""
 
 
 class Answer(Protocol):
@@ -29,17 +33,21 @@ class Answer(Protocol):
 class HttpStreamTransport:
     """One request. Receives its body, then an empty message, then nothing until the client has gone.
 
-    ASGI's `send` waits for room in the socket, so what is handed over is kept until `drained`. Once the answer is over,
-    the response is completed and the connection ends. A response that was cut off, or whose reader took nothing, is
-    left incomplete: returning from the application without its end makes the server drop the connection.
+    ASGI's `send` waits for room in the socket, so the last piece of what is handed over is kept until `drained`; a file
+    that leaves whole is sent up to there, for as long as its reader takes a piece within `stalled_s`. Nothing here can
+    be cancelled by a message, so none has to overtake. Once the answer is over, the response is completed and the
+    connection ends. A response that was cut off, or whose reader took nothing, is left incomplete: returning from the
+    application without its end makes the server drop the connection.
     """
 
-    def __init__(self, receive: Receive, send: Send, body: bytes, answer: Answer) -> None:
+    def __init__(self, receive: Receive, send: Send, body: bytes, answer: Answer, stalled_s: float) -> None:
         self._receive = receive
         self._send = send
         self._requests = [body, b""]
         self._answer = answer
-        self._pending: list[bytes] = []
+        self._stalled_s = stalled_s
+        self._pending: deque[bytes] = deque()
+        self._timer: asyncio.Timeout | None = None
         self._has_begun = False
         self._is_finished = False
 
@@ -51,13 +59,14 @@ class HttpStreamTransport:
         raise ConnectionClosedError(GONE)
 
     async def send(self, message: str | bytes) -> None:
-        self._pending.append(message.encode() if isinstance(message, str) else message)
+        data = message.encode() if isinstance(message, str) else message
+        self._pending += [data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES)]
+        while len(self._pending) > 1:
+            await self._send_piece(self._pending.popleft())
 
     async def drained(self) -> None:
-        pending, self._pending = self._pending, []
-        for chunk in pending:
-            await self._begin()
-            await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+        while self._pending:
+            await self._send_piece(self._pending.popleft())
         if self._answer.is_over:
             await self._complete()
             raise ConnectionClosedError(COMPLETE)
@@ -67,6 +76,22 @@ class HttpStreamTransport:
 
     def abort(self) -> None:
         self._is_finished = True
+        if self._timer is not None:
+            self._timer.reschedule(asyncio.get_running_loop().time())
+
+    async def _send_piece(self, piece: bytes) -> None:
+        """Raises ConnectionClosedError where the reader took nothing in time, or the connection was dropped."""
+        if self._is_finished:
+            raise ConnectionClosedError(GONE)
+        try:
+            async with asyncio.timeout(self._stalled_s) as self._timer:
+                await self._begin()
+                await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+        except TimeoutError:
+            self._is_finished = True
+            raise ConnectionClosedError(GONE) from None
+        finally:
+            self._timer = None
 
     async def _begin(self) -> None:
         head = self._answer.head

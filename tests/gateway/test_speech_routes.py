@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -162,3 +162,101 @@ async def test_the_lists_are_served_and_refused_like_the_rest() -> None:
 async def test_a_get_of_a_speech_path_is_not_allowed() -> None:
     async with serving() as (_, client):
         assert (await client.get("/v1/audio/speech")).status_code == 405
+
+
+def request_head(gateway: RunningGateway, length: int) -> bytes:
+    head = f"POST /v1/audio/speech HTTP/1.1\r\nhost: localhost:{gateway.port}\r\ncontent-length: {length}\r\n\r\n"
+    return head.encode()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not is_so():  # noqa: ASYNC110  # what a socket brings about has no event
+            await asyncio.sleep(0.01)
+
+
+async def all_places_free(gateway: RunningGateway) -> None:
+    await until(lambda: not gateway.service.admission.connections and not gateway.service.connections)
+
+
+async def test_a_client_that_hangs_up_in_its_body_leaves_a_free_place_and_no_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving() as (gateway, _):
+        _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        writer.write(request_head(gateway, 100) + b"{")
+        await writer.drain()
+        await until(lambda: bool(gateway.service.admission.connections))
+        writer.close()
+        await all_places_free(gateway)
+        assert 'status="499"' in gateway.service.metrics.exposition().decode()
+    assert [record.message for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")] == []
+
+
+@pytest.mark.parametrize("pause_s", [60.0, 0.05])
+async def test_a_body_that_does_not_come_is_refused_and_its_place_is_free(pause_s: float) -> None:
+    """Nor one of which a byte comes now and then."""
+    async with serving(server={"stalled_s": 0.4}) as (gateway, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        writer.write(request_head(gateway, 10_000))
+        answer = asyncio.create_task(reader.read())
+        async with asyncio.timeout(10):
+            while not answer.done():
+                writer.write(b" ")
+                await asyncio.wait({answer}, timeout=pause_s)
+        assert answer.result().startswith(b"HTTP/1.1 408 ")
+        assert json.loads(answer.result().partition(b"\r\n\r\n")[2])["error"]["code"] == "idle_timeout"
+        await all_places_free(gateway)
+        writer.close()
+
+
+async def test_a_long_file_reaches_a_reader_that_is_slow_and_steady() -> None:
+    """It leaves whole, for longer than a reader may stall; what it held is given back."""
+    text = "This is a sentence of some length. " * 30
+    async with serving(server={"stalled_s": 0.5}) as (gateway, client):
+        body = {"input": text, "response_format": "wav"}
+        got = 0
+        async with asyncio.timeout(60), client.stream("POST", "/v1/audio/speech", json=body) as answer:
+            async for piece in answer.aiter_raw(64 * 1024):
+                got += len(piece)
+                await asyncio.sleep(0.05)
+        assert got > 1_000_000
+        await all_places_free(gateway)
+        assert gateway.service.held_audio.held_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("/v1/audio/nothing", lambda body: body["error"]["message"]),
+        ("/openai/v2/anything", lambda body: body["error"]["message"]),
+        ("/v1/text-to-speech/alto/nothing", lambda body: body["detail"]["message"]),
+        ("/elevenlabs/v1/user", lambda body: body["detail"]["message"]),
+        ("/tts/nothing", lambda body: body["message"]),
+        ("/deepgram/v1/listen", lambda body: body["err_msg"]),
+    ],
+)
+async def test_a_vendors_path_that_is_not_served_says_so_in_the_vendors_words(path: str, sentence: Any) -> None:
+    async with serving() as (_, client):
+        missing = await client.post(path, json={})
+        assert missing.status_code == 404
+        assert path in sentence(missing.json())
+
+
+async def test_a_method_that_is_not_served_names_those_that_are() -> None:
+    async with serving() as (_, client):
+        answers = [await client.get("/v1/audio/speech"), await client.get("/openai/v1/audio/speech")]
+        answers.append(await client.delete("/v1/voices/alto"))
+    assert [(answer.status_code, answer.headers["allow"]) for answer in answers] == [
+        (405, "POST"),
+        (405, "POST"),
+        (405, "GET, HEAD"),
+    ]
+    assert "methods: POST" in answers[0].json()["error"]["message"]
+
+
+async def test_a_form_where_json_is_wanted_is_refused_in_the_vendors_words() -> None:
+    async with serving() as (_, client):
+        answer = await client.post("/v1/audio/speech", files={"input": b"Hello."})
+    assert answer.status_code == 400
+    assert "not JSON" in answer.json()["error"]["message"]

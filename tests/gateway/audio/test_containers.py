@@ -112,3 +112,12 @@ def test_aac_without_its_library_is_refused_with_the_way_to_get_it(monkeypatch: 
     with pytest.raises(ClientError, match=r"antiphon\[opus\].*wav, mp3, flac, ogg_opus") as refused:
         check_container("aac", RATE_HZ)
     assert refused.value.code is ErrorCode.FORMAT_UNSUPPORTED
+
+
+@pytest.mark.parametrize("container", [name for name in CONTAINERS if name not in HELD])
+def test_a_file_that_streams_keeps_nothing_of_what_has_left(container: Container) -> None:
+    encoder = ContainerEncoder(container, RATE_HZ)
+    for _ in range(20):
+        encoder.encode(SAMPLES.tobytes())
+        assert len(encoder._file._data) == 0
+    assert encoder._file.tell() > 10_000

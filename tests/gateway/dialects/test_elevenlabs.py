@@ -305,3 +305,10 @@ def test_too_many_contexts_are_refused_with_an_end() -> None:
     refused = talk.frames(error="max_active_conversations")
     assert {frame["contextId"] for frame in refused} == {"c4", "c5"}
     assert all(frame["isFinal"] for frame in refused)
+
+
+@pytest.mark.parametrize("name", ["elevenlabs stream", "elevenlabs multi"])
+def test_a_file_that_can_only_leave_whole_is_refused_on_a_socket(name: str) -> None:
+    with pytest.raises(HandshakeError, match="for HTTP alone") as refused:
+        VendorTalk(name, {"output_format": "wav_24000"})
+    assert refused.value.status == 400

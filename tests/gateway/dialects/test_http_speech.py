@@ -29,6 +29,7 @@ from gateway.events import (
     UtteranceMetrics,
     UtteranceOptions,
 )
+from gateway.held_audio import HeldAudio, HeldFile
 from tests.fakes.vendor_talk import facts
 
 SOUND = Audio("speech", 0, 0, 2400, b"\1\0" * 2400, 24000)
@@ -111,3 +112,33 @@ def test_a_server_sent_event_is_one_line_of_data() -> None:
     assert server_sent_event({"a": "\n"}, "x") == b'event: x\ndata: {"a":"\\n"}\n\n'
     assert server_sent_event({}) == b"data: {}\n\n"
     assert base64_text(b"\0\1") == "AAE="
+
+
+def test_what_a_file_holds_is_counted_until_something_of_it_leaves() -> None:
+    account = HeldAudio()
+    for is_wav, held in ((True, 2 * len(SOUND.payload)), (False, 0)):
+        file = HeldFile(account)
+        speech = HttpSpeechDialect(Handshake("/", {}, {}, {}, ()), facts(), read, error_body, file)
+        speech.receive(json.dumps({"text": "Hi.", "wav": is_wav}))
+        speech.send(SOUND)
+        speech.send(SOUND)
+        assert account.held_bytes == held
+        file.release()
+
+
+@pytest.mark.parametrize(
+    ("account", "file_bytes", "status"),
+    [(HeldAudio(7000), 1_000_000, 503), (HeldAudio(), 7000, 413)],
+)
+def test_a_file_that_grows_too_large_is_refused_with_a_status(account: HeldAudio, file_bytes: int, status: int) -> None:
+    file = HeldFile(account, file_bytes)
+    speech = HttpSpeechDialect(Handshake("/", {}, {}, {}, ()), facts(), read, error_body, file)
+    speech.receive(b'{"text": "Hi.", "wav": true}')
+    assert speech.send(SOUND) == []
+    (refusal,) = speech.send(SOUND)
+    assert json.loads(refusal)["status"] == status
+    assert speech.is_over
+
+
+def error_body(event: Failed, status: int) -> dict[str, object]:
+    return {"why": event.message, "status": status}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.dialects.http_speech import ResponseHead
-from gateway.transports.http_stream import HttpStreamTransport
+from gateway.transports.http_stream import PIECE_BYTES, HttpStreamTransport
 from gateway.transports.websocket import ConnectionClosedError
 
 HEAD = ResponseHead(200, (("content-type", "audio/pcm"),))
@@ -29,13 +29,14 @@ class Peer:
     """The server's side of ASGI."""
 
     answer: StandIn = field(default_factory=StandIn)
+    stalled_s: float = 60.0
     sent: list[dict[str, Any]] = field(default_factory=list)
     has_gone: asyncio.Event = field(default_factory=asyncio.Event)
     room: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.room.set()
-        self.transport = HttpStreamTransport(self._receive, self._send, b"body", self.answer)
+        self.transport = HttpStreamTransport(self._receive, self._send, b"body", self.answer, self.stalled_s)
 
     async def _receive(self) -> dict[str, Any]:
         await self.has_gone.wait()
@@ -126,3 +127,35 @@ async def test_send_does_not_wait_for_the_reader_but_drained_does() -> None:
     peer.room.set()
     await draining
     assert peer.body == b"chunk"
+
+
+async def test_a_file_leaves_in_pieces_as_its_reader_takes_them() -> None:
+    peer = Peer(StandIn(HEAD, is_over=True))
+    file = bytes(range(256)) * 1000
+    await peer.transport.send(file)
+    with pytest.raises(ConnectionClosedError):
+        await peer.transport.drained()
+    assert peer.body == file
+    assert max(len(message.get("body", b"")) for message in peer.sent) == PIECE_BYTES
+    assert peer.is_complete
+
+
+async def test_a_reader_that_takes_no_piece_in_time_is_dropped() -> None:
+    peer = Peer(StandIn(HEAD), stalled_s=0.01)
+    peer.room.clear()
+    with pytest.raises(ConnectionClosedError):
+        await peer.transport.send(bytes(2 * PIECE_BYTES))
+    with pytest.raises(ConnectionClosedError):
+        await peer.transport.drained()
+    assert peer.sent == []
+
+
+async def test_dropping_a_connection_does_not_wait_for_its_reader() -> None:
+    peer = Peer(StandIn(HEAD))
+    peer.room.clear()
+    sending = asyncio.create_task(peer.transport.send(bytes(2 * PIECE_BYTES)))
+    await asyncio.sleep(0)
+    peer.transport.abort()
+    with pytest.raises(ConnectionClosedError):
+        await sending
+    assert peer.sent == []
