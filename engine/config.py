@@ -17,7 +17,7 @@ class EngineSettings:
     """While a stream has less audio than this ahead of its listener …"""
     ample_lead_s: float = 1.0
     """… streams with more than this get no vocoder windows …"""
-    short_tick_s: float = 0.01
+    short_tick_s: float = 0.02
     """… and the others no more of them at once than can be made in so long."""
     max_lead_s: float | None = None
     """A stream further ahead of real time than this waits; None = as far as its reader takes it."""

@@ -47,3 +47,11 @@ def test_a_budget_is_so_many_frames_and_at_least_one() -> None:
     costs.note_windows(50, 0.005)
     assert costs.frames_in(0.01) == 100
     assert costs.frames_in(0.0) == 1
+
+
+def test_what_a_small_plan_takes_for_itself_is_not_held_against_large_ones() -> None:
+    costs = Costs()
+    for _ in range(20):
+        costs.note_windows(400, 0.010)
+        costs.note_windows(4, 0.002)
+    assert costs.frames_in(0.01) == pytest.approx(333, rel=0.1)
