@@ -24,6 +24,7 @@ from engine.engine import LocalStream
 from engine.speech import AudioChunk, SpeechRequest
 from tests.fakes.fake_model import (
     SAMPLES_PER_FRAME,
+    WHOLE_FRAMES_SPEC,
     DelayedRowsModel,
     FakeModel,
     WholeFramesModel,
@@ -366,6 +367,43 @@ async def test_the_model_runs_on_its_own_thread_alone() -> None:
     await engine.close()
     (name,) = model.threads
     assert name.startswith("engine-model")
+
+
+class _MeetingModel(WholeFramesModel):
+    """Its first two nets wait for each other."""
+
+    meeting: threading.Barrier
+
+    def answer(self, plan: StepPlan) -> StepResult:
+        if plan.prefill:
+            self.meeting.wait(WITHIN_S)
+        return super().answer(plan)
+
+
+async def test_a_family_that_takes_several_plans_works_on_them_side_by_side() -> None:
+    model = _MeetingModel(small_spec(WHOLE_FRAMES_SPEC, max_plans=3, max_prefill_tokens=1))
+    model.meeting = threading.Barrier(2)
+    engine = await started(model)
+    streams = [engine.open_session(name).open_stream(REQUEST) for name in ("s", "t")]
+    for stream in streams:
+        stream.feed(whole_segment("Hello there."))
+        stream.finish()
+    async with asyncio.timeout(WITHIN_S):
+        for stream in streams:
+            assert (await read_all(stream))[-1].is_final
+    await engine.close()
+
+
+async def test_closing_waits_for_the_plans_that_are_out() -> None:
+    model = WholeFramesModel(small_spec(WHOLE_FRAMES_SPEC, max_plans=3, max_prefill_tokens=1), tick_cost_s=0.01)
+    engine = await started(model)
+    for name in ("s", "t", "u"):
+        engine.open_session(name).open_stream(REQUEST).feed(whole_segment("Hello there."))
+    await asyncio.sleep(0)  # the loop sends them out
+    assert engine._running
+    async with asyncio.timeout(WITHIN_S):
+        await engine.close()
+    assert not engine._running
 
 
 async def test_the_marks_of_an_utterance_are_in_order(engine: LocalEngine) -> None:
