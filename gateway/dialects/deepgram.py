@@ -36,6 +36,9 @@ from gateway.events import (
 
 CLEARED: Final = "cleared"
 
+TAIL_CHARS: Final = 256
+"""Of the text before, as much as shows whether a sentence ended: the expression below is quadratic in it."""
+
 _SENTENCE: Final = re.compile(r"\s\S.*[.!?…][\"'”’)\]]*$", re.DOTALL)
 """More than one word, ended like a sentence: not a token such as "U." or "example."."""
 
@@ -90,7 +93,7 @@ class DeepgramDialect:
             events.append(OpenUtterance(turn.utterance, options=self._order.options, has_words=False))
         if text[:1].isalpha() and _SENTENCE.search(turn.last_text):
             text = f" {text}"
-        turn.last_text = text or turn.last_text
+        turn.last_text = text[-TAIL_CHARS:] or turn.last_text
         turn.has_text |= not text.isspace() and bool(text)
         return [*events, TextFragment(turn.utterance, text)]
 

@@ -84,7 +84,8 @@ class _Context:
     """What the dialect remembers of a live context."""
 
     alignment: Alignment
-    encoder: ContainerEncoder | None
+    encoder: ContainerEncoder | None = None
+    """Made with the first sound, where the output is a file."""
     last: Literal["opened", "text", "flush", "close"] = "opened"
     last_character: str = " "
     held_space: str = ""
@@ -198,11 +199,7 @@ class ElevenLabsDialect:
             self._output, self._voice, self._language, self._seed, fields.fields("voice_settings"), self._server
         )
         dictionaries = fields.items("pronunciation_dictionary_locators")
-        container = self._output.container
-        self._contexts[context_id] = _Context(
-            Alignment(self._is_alignment_absolute),
-            None if container is None else ContainerEncoder(container, self._output.sample_rate_hz),
-        )
+        self._contexts[context_id] = _Context(Alignment(self._is_alignment_absolute))
         self._finished.pop(context_id, None)
         events: list[ClientEvent] = [OpenUtterance(context_id, self._lanes.take(context_id), options)]
         events += self._remarks_made.new((remark,))
@@ -291,7 +288,7 @@ class ElevenLabsDialect:
         context = self._contexts.get(event.utterance)
         if context is None or not event.payload:
             return []
-        payload = event.payload if context.encoder is None else context.encoder.encode(event.payload)
+        payload = self._encoded(context, event.payload)
         return [self._frame(event.utterance, context, payload)] if payload else []
 
     def _quiet(self, event: Done) -> list[str | bytes]:
@@ -299,9 +296,15 @@ class ElevenLabsDialect:
         context = self._contexts.get(event.utterance)
         if context is None or not context.has_text or event.audio_samples or event.reason == "error":
             return []
-        silence = short_silence(self._output.format, self._output.sample_rate_hz)
-        payload = silence if context.encoder is None else context.encoder.encode(silence)
+        payload = self._encoded(context, short_silence(self._output.format, self._output.sample_rate_hz))
         return [self._frame(event.utterance, context, payload)] if payload else []
+
+    def _encoded(self, context: _Context, samples: bytes) -> bytes:
+        if self._output.container is None:
+            return samples
+        if context.encoder is None:
+            context.encoder = ContainerEncoder(self._output.container, self._output.sample_rate_hz)
+        return context.encoder.encode(samples)
 
     def _frame(self, context_id: str, context: _Context, payload: bytes) -> str:
         alignment = _alignment(context.alignment)

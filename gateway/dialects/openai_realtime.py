@@ -61,7 +61,7 @@ class _Response:
     id: str
     item_id: str
     text: str
-    metadata: Any
+    metadata: dict[str, str] | None
     said_chars: int = 0
     failure: Failed | None = None
 
@@ -207,7 +207,7 @@ class OpenAiRealtimeDialect:
             return [self._refusal(ErrorCode.UTTERANCE_EXISTS, f"response {self._response.id} is still being spoken")]
         settings = self._read_settings(response, self._settings)
         text = self._words_of(response)
-        current = _Response(self._new_id("resp"), self._new_id("item"), text, response.raw("metadata"))
+        current = _Response(self._new_id("resp"), self._new_id("item"), text, _metadata(response))
         item = {**_item(current.item_id, "assistant", None, ""), "status": "in_progress"}
         place = {"response_id": current.id, "output_index": 0}
         reply = self._reply(
@@ -341,7 +341,7 @@ class OpenAiRealtimeDialect:
             "output": output,
             "output_modalities": ["audio"],
             "conversation_id": None,
-            "metadata": response.metadata if isinstance(response.metadata, dict) else None,
+            "metadata": response.metadata,
             "usage": None,
         }
 
@@ -361,6 +361,14 @@ class OpenAiRealtimeDialect:
                 }
             },
         }
+
+
+def _metadata(response: Fields) -> dict[str, str] | None:
+    """The client's notes about a response, strings by name; they come back with it."""
+    notes = response.raw("metadata")
+    if not isinstance(notes, dict):
+        return None
+    return {name: note for name, note in notes.items() if isinstance(note, str)}
 
 
 def _text_of(item: Fields) -> str:

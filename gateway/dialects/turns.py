@@ -22,6 +22,7 @@ class Turn:
     is_over: bool = False
     has_started: bool = False
     last_text: str = ""
+    """The end of what was sent last."""
     has_text: bool = False
     """Something that is not blank was sent."""
     is_quiet: bool = False

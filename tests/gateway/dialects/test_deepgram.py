@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.dialects.deepgram import TAIL_CHARS, DeepgramDialect
 from gateway.errors import HandshakeError
 from tests.fakes.talk import SAMPLES_PER_WORD
 from tests.fakes.vendor_talk import VendorTalk, entry_named, facts, handshake
@@ -150,3 +151,12 @@ def test_an_unknown_model_is_a_warning() -> None:
     warning = talk.frames(type="Warning")[0]
     assert warning["code"] == "VOICE_SUBSTITUTED"
     assert warning["warn_msg"] == warning["description"]
+
+
+def test_of_a_long_text_only_the_end_is_looked_at_for_a_sentence() -> None:
+    talk = VendorTalk("deepgram")
+    talk.send({"type": "Speak", "text": "one two " * 30_000}, {"type": "Speak", "text": "Next."})
+    assert isinstance(talk.dialect, DeepgramDialect)
+    turn = talk.dialect._turns.current
+    assert turn is not None
+    assert len(turn.last_text) <= TAIL_CHARS

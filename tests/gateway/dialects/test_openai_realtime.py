@@ -137,3 +137,11 @@ def test_items_spoken_count_too() -> None:
         talk.send({"type": "response.create", "response": {"instructions": "Hi."}})
     assert isinstance(talk.dialect, OpenAiRealtimeDialect)
     assert len(talk.dialect._items) == MAX_ITEMS
+
+
+def test_notes_come_back_as_the_strings_they_are() -> None:
+    talk = realtime()
+    talk.send(create(instructions="Hi.", metadata={"topic": "weather", "n": 1, "deep": {"a": float("nan")}}))
+    assert talk.frames(type="response.done")[0]["response"]["metadata"] == {"topic": "weather"}
+    talk.send(create(instructions="Hi.", metadata="none"))
+    assert talk.frames(type="response.done")[1]["response"]["metadata"] is None
