@@ -116,7 +116,7 @@ Answer = TypeVar("Answer")
 
 
 class HibariModel:
-    """engine.speech_model.SpeechModel. `execute` is for several threads at once, of different plans (ModelSpec.max_plans
+    """engine.speech_model.SpeechModel. `execute` is for several threads, of different plans (ModelSpec.max_plans
     says what they have in common); it uses two of its own inside."""
 
     def __init__(self, net: AcousticNet, phonemizer: Phonemizer, has_effects: bool) -> None:
