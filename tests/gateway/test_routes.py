@@ -148,3 +148,17 @@ async def test_a_server_that_is_not_ready_refuses_with_503_and_says_why(gateway:
     async with httpx.AsyncClient(base_url=gateway.http) as client:
         assert (await client.get("/ready")).json()["status"] == "starting"
         assert (await client.get("/health")).status_code == 200
+
+
+async def test_invalid_utf_8_in_a_text_message_closes_with_1007(gateway: RunningGateway) -> None:
+    async with Call(gateway) as peer:
+        peer.socket.transport.write(b"\x81\x82" + bytes(4) + b"\xff\xfe")  # masked with zeros
+        await peer.socket.wait_closed()
+        assert peer.socket.close_code == 1007
+
+
+async def test_a_frame_over_the_librarys_limit_closes_with_1009(gateway: RunningGateway) -> None:
+    async with Call(gateway, max_size=None) as peer:
+        peer.socket.transport.write(b"\x81\xff" + (17 << 20).to_bytes(8, "big") + bytes(4) + b"x")
+        await peer.socket.wait_closed()
+        assert peer.socket.close_code == 1009
