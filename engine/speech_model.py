@@ -34,7 +34,8 @@ class SpeechModel(Protocol):
         ...
 
     def execute(self, plan: StepPlan) -> StepResult:
-        """Carry the plan out. Raises only where nothing of it can be trusted; one sequence's trouble is a failure."""
+        """Carry the plan out. Raises only where nothing of it can be trusted; one sequence's trouble is a failure.
+        Where ModelSpec.max_plans is more than 1, so many are carried out at once, each on a thread of its own."""
         ...
 
     def close(self) -> None: ...
