@@ -405,6 +405,8 @@ async def test_a_thousand_random_cancels_leave_nothing_stale_and_account_for_eve
             assert kinds.count("cancelled") == 1
         stats = gateway.engine.stats()
         assert stats.open_streams <= 2
+        assert stats.sequences <= 1
+        assert len(asyncio.all_tasks()) < 30
 
 
 # ---- many peers ------------------------------------------------------------------------------------------------------
