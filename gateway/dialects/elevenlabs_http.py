@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -71,6 +72,9 @@ class _TimestampBody:
     is_streamed: bool
     alignment: Alignment = field(default_factory=lambda: Alignment(is_absolute=True))
     held: bytearray = field(default_factory=bytearray)
+    """The one object's audio, in base64 as it will leave."""
+    carry: bytes = b""
+    """Bytes at its end that are no whole group of three yet."""
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
@@ -79,7 +83,7 @@ class _TimestampBody:
     def audio(self, event: Audio) -> bytes:
         payload = self.encoder.encode(event.payload)
         if not self.is_streamed:
-            self.held += payload
+            self._hold(payload)
             return b""
         return self._line(payload) if payload else b""
 
@@ -88,12 +92,30 @@ class _TimestampBody:
         return b""
 
     def done(self, event: Done) -> bytes:
-        return self._line(bytes(self.held) + self.encoder.finish())
+        rest = self.encoder.finish()
+        if self.is_streamed:
+            return self._line(rest)
+        self._hold(rest)
+        self.held += base64.b64encode(self.carry)
+        fields = wire(self._fields()).encode()
+        return b"".join((b'{"audio_base64":"', self.held, b'",', fields[1:], b"\n"))
 
     def failed(self, event: Failed) -> bytes | None:
         return None
 
+    def _hold(self, payload: bytes) -> None:
+        data = self.carry + payload
+        whole = len(data) - len(data) % 3
+        self.held += base64.b64encode(data[:whole])
+        self.carry = data[whole:]
+
     def _line(self, payload: bytes) -> bytes:
+        fields = self._fields()
+        if not payload and fields["alignment"] is None:
+            return b""
+        return wire({"audio_base64": base64_text(payload), **fields}).encode() + b"\n"
+
+    def _fields(self) -> dict[str, Any]:
         taken = self.alignment.take()
         alignment: dict[str, Any] | None = None
         if taken is not None:
@@ -105,14 +127,7 @@ class _TimestampBody:
                     (start + duration) / 1000 for start, duration in zip(starts_ms, durations_ms, strict=True)
                 ],
             }
-        elif not payload and self.is_streamed:
-            return b""
-        return (
-            wire(
-                {"audio_base64": base64_text(payload), "alignment": alignment, "normalized_alignment": alignment}
-            ).encode()
-            + b"\n"
-        )
+        return {"alignment": alignment, "normalized_alignment": alignment}
 
 
 def error_body(event: Failed, status: int) -> dict[str, Any]:

@@ -24,6 +24,8 @@ from gateway.events import Audio, Done, Failed, Remark, UtteranceOptions, Words
 RATE_HZ: Final = 24000
 """What `pcm` means to this API's clients; the files use it too."""
 AUDIO_TOKENS_PER_S: Final = 20
+DELTA_BYTES: Final = 48 * 1024
+"""Of audio in one event: a file that comes whole is many of them."""
 
 FORMATS: Final[dict[str, Container | None]] = {
     "mp3": "mp3",
@@ -112,7 +114,10 @@ class _EventBody:
 
     @staticmethod
     def _delta(payload: bytes) -> bytes:
-        return server_sent_event({"type": "speech.audio.delta", "audio": base64_text(payload)}) if payload else b""
+        pieces = (payload[start : start + DELTA_BYTES] for start in range(0, len(payload), DELTA_BYTES))
+        return b"".join(
+            server_sent_event({"type": "speech.audio.delta", "audio": base64_text(piece)}) for piece in pieces
+        )
 
 
 def error_body(event: Failed, status: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -56,7 +57,18 @@ def test_a_stream_with_timestamps_is_lines_of_json() -> None:
 def test_with_timestamps_alone_is_one_object() -> None:
     dialect, _ = ask("/v1/text-to-speech/bass/with-timestamps", {"text": "Hi."})
     whole = json.loads(answer(dialect))
-    assert base64.b64decode(whole["audio_base64"]) == SOUND.payload
+    assert base64.b64decode(whole["audio_base64"], validate=True) == SOUND.payload
+    assert whole["alignment"]["characters"] == ["H", "i", ".", " "]
+
+
+@pytest.mark.parametrize("sizes", [[], [2], [2, 2], [4, 2, 6, 8]])
+def test_the_one_objects_audio_is_whole_however_it_came(sizes: list[int]) -> None:
+    dialect, _ = ask("/v1/text-to-speech/bass/with-timestamps", {"text": "Hi."})
+    sounds = [bytes([size]) * size for size in sizes]
+    for sound in sounds:
+        assert dialect.send(replace(SOUND, payload=sound, sample_count=len(sound) // 2)) == []
+    (whole,) = dialect.send(DONE)
+    assert base64.b64decode(json.loads(whole)["audio_base64"], validate=True) == b"".join(sounds)
 
 
 def test_a_body_without_text_is_refused() -> None:

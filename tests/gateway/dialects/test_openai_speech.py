@@ -11,6 +11,7 @@ import pytest
 from gateway.dialects import openai_speech
 from gateway.dialects.base import Handshake
 from gateway.dialects.http_speech import HttpSpeechDialect
+from gateway.dialects.openai_speech import DELTA_BYTES
 from gateway.errors import ClientError, WarningCode
 from gateway.events import Audio, Done, OpenUtterance, Remark, UtteranceMetrics
 from tests.fakes.vendor_talk import facts
@@ -55,6 +56,19 @@ def test_events_carry_the_audio_and_then_the_usage() -> None:
         "type": "speech.audio.done",
         "usage": {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3},
     }
+
+
+def test_a_file_that_comes_whole_is_many_events() -> None:
+    dialect, _ = ask(response_format="wav", stream_format="sse")
+    for _ in range(40):
+        dialect.send(SOUND)
+    (body,) = dialect.send(DONE)
+    assert isinstance(body, bytes)
+    events = [json.loads(line.removeprefix(b"data: ")) for line in body.split(b"\n\n") if line]
+    pieces = [base64.b64decode(event["audio"]) for event in events[:-1]]
+    assert len(pieces) > 1
+    assert max(map(len, pieces)) == DELTA_BYTES
+    assert b"".join(pieces).startswith(b"RIFF")
 
 
 @pytest.mark.parametrize("voice", ["bass", {"id": "bass"}])
