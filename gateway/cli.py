@@ -21,10 +21,9 @@ from gateway.commands.outcome import FAILED, INTERRUPTED, OK, USAGE, CommandErro
 
 if TYPE_CHECKING:
     from engine.api import Engine
-    from engine.engine import LocalEngine
     from gateway.commands.speakers import Speaker
     from gateway.config import Config
-    from gateway.text.lexicon import Lexicon
+    from gateway.service import Service
 
 SPEAK_PATH: Final = "/antiphon/v1/speak"
 URL_HELP: Final = f"a running gateway, ws://HOST:PORT{SPEAK_PATH}"
@@ -220,25 +219,18 @@ def _speaker(
     if arguments.url is not None:
         return gateway_speaker(arguments.url, arguments.key, is_played)
     config = _config(arguments)
-    from gateway.app import load_engine
+    from gateway.app import load_engine, make_service
+    from gateway.config import ConfigError
 
-    def load() -> LocalEngine:
+    def load() -> Service:
         if has_progress:
             print(f"loading {config.model.name} …", file=sys.stderr)
-        return load_engine(config)
+        try:
+            return make_service(config, load_engine(config))
+        except ConfigError as error:
+            raise CommandError(str(error), USAGE) from error
 
-    return engine_speaker(load, config.text, _lexicon(config))
-
-
-def _lexicon(config: Config) -> Lexicon:
-    from gateway.errors import ClientError
-    from gateway.text.lexicon import Lexicon
-
-    path = config.speech.lexicon
-    try:
-        return Lexicon.empty() if path is None else Lexicon.load(path)
-    except ClientError as error:
-        raise CommandError(f"speech.lexicon: {error.message}", USAGE) from error
+    return engine_speaker(load, is_played)
 
 
 # ---- voices ----------------------------------------------------------------------------------------------------------

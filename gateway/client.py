@@ -31,7 +31,7 @@ from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from ssl import SSLContext
-from typing import Any, Final, Literal, TypedDict, Unpack
+from typing import Any, Final, Literal, Protocol, TypedDict, Unpack
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
@@ -75,6 +75,7 @@ __all__ = [
     "Ready",
     "RefusedError",
     "ServerError",
+    "Socket",
     "SpeechClientError",
     "Started",
     "Utterance",
@@ -128,6 +129,16 @@ class Options(TypedDict, total=False):
     sampling: Mapping[str, float]
 
 
+class Socket(Protocol):
+    """What carries a client's messages: a `ClientConnection` of websockets, or what behaves and raises like one."""
+
+    async def send(self, message: str | bytes) -> None: ...
+
+    async def recv(self) -> str | bytes: ...
+
+    async def close(self, code: int = 1000, reason: str = "") -> None: ...
+
+
 class _Probe:
     """A ping on its way, and what the server said about the connection as a whole before its pong."""
 
@@ -140,9 +151,7 @@ class _Probe:
 class Client:
     """One connection and its session. Make it with `connect`."""
 
-    def __init__(
-        self, connection: ClientConnection, codec: MessageCodec, ready: Ready, max_buffered_bytes: int
-    ) -> None:
+    def __init__(self, connection: Socket, codec: MessageCodec, ready: Ready, max_buffered_bytes: int) -> None:
         self.ready = ready
         """What the server announced: its model, voices, formats and limits."""
         self.warnings: deque[Warned] = deque(maxlen=MAX_KEPT_WARNINGS)
@@ -181,6 +190,23 @@ class Client:
         of utterances opened later. Raises RefusedError, or ServerError where the config is refused.
         """
         connection = await _open_connection(url, key, wire, open_timeout_s, ssl)
+        async with cls.over(
+            connection, wire=wire, max_buffered_bytes=max_buffered_bytes, open_timeout_s=open_timeout_s, **config
+        ) as client:
+            yield client
+
+    @classmethod
+    @asynccontextmanager
+    async def over(
+        cls,
+        connection: Socket,
+        *,
+        wire: Wire = "json",
+        max_buffered_bytes: int = MAX_BUFFERED_BYTES,
+        open_timeout_s: float = OPEN_TIMEOUT_S,
+        **config: Unpack[Config],
+    ) -> AsyncIterator[Client]:
+        """As `connect`, over a connection that is there already and whose subprotocol is that of `wire`."""
         try:
             codec = MessageCodec(wire)
             ready = await _receive_ready(connection, codec, open_timeout_s)
@@ -424,7 +450,7 @@ def _refusal(url: str, refused: InvalidStatus) -> RefusedError:
     )
 
 
-async def _receive_ready(connection: ClientConnection, codec: MessageCodec, timeout_s: float) -> Ready:
+async def _receive_ready(connection: Socket, codec: MessageCodec, timeout_s: float) -> Ready:
     try:
         async with asyncio.timeout(timeout_s):
             first = codec.decode(await connection.recv())

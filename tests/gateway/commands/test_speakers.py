@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from engine.api import Engine
 from engine.config import EngineSettings
 from engine.engine import LocalEngine
 from engine.errors import ModelLoadError
+from engine.voice_store import VoiceUpload
+from gateway.app import make_service
 from gateway.audio.formats import AudioFormat
 from gateway.commands.outcome import CommandError
 from gateway.commands.speakers import SayOptions, Speaker, engine_speaker, gateway_speaker
-from gateway.text.lexicon import Lexicon
-from gateway.text.settings import TextSettings
+from gateway.config import load_config
+from gateway.service import Service
+from tests.engine.test_voice_audio import packed, speech
+from tests.fakes.cloning_model import CloningFakeModel
 from tests.fakes.fake_model import WholeFramesModel
 from tests.fakes.gateway import running_gateway
 
@@ -29,7 +33,7 @@ PLACES = ["engine", "gateway"]
 
 def local(model: WholeFramesModel | None = None) -> AbstractAsyncContextManager[Speaker]:
     engine = LocalEngine(model or WholeFramesModel(), EngineSettings())
-    return engine_speaker(lambda: engine, TextSettings(), Lexicon.from_mapping({}))
+    return engine_speaker(lambda: make_service(load_config(None, {}), engine), is_played=False)
 
 
 async def arriving(text: str, size: int = 3) -> AsyncIterator[str]:
@@ -115,6 +119,50 @@ async def test_nothing_to_say_gives_no_audio_and_no_error(place: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
+async def test_a_text_without_a_word_gives_no_audio_and_no_error(place: str) -> None:
+    async with speaker_of(place) as speaker:
+        assert (await spoken(speaker, arriving("… --- !")))[0] == b""
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_speed_out_of_range_is_an_error_that_names_the_range(place: str) -> None:
+    async with speaker_of(place) as speaker:
+        with pytest.raises(CommandError, match=r"speed is 3, must be 0\.5 to 2"):
+            await spoken(speaker, arriving(TEXT), options=SayOptions(speed=3.0))
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_options_that_a_model_does_not_have_are_remarked_on(place: str) -> None:
+    async with speaker_of(place) as speaker:
+        _, warnings = await spoken(speaker, arriving(TEXT), options=SayOptions(language="fr"))
+    assert any("fr" in warning for warning in warnings)
+
+
+async def test_a_book_is_spoken_whole_in_this_process_and_refused_by_a_gateway_with_a_limit() -> None:
+    book = TEXT * 4
+    settings = {"limits": {"utterance_chars": len(book) - 1}}
+    engine = LocalEngine(WholeFramesModel(), EngineSettings())
+    async with engine_speaker(lambda: make_service(load_config(None, {}, settings), engine), is_played=False) as here:
+        audio, _ = await spoken(here, arriving(book, 50))
+    assert audio
+    async with (
+        running_gateway(settings=settings) as gateway,
+        gateway_speaker(gateway.url, None, is_played=False) as there,
+    ):
+        with pytest.raises(CommandError, match="text_too_long"):
+            await spoken(there, arriving(book, 50))
+
+
+async def test_a_voice_that_was_cloned_on_this_machine_can_be_asked_for(tmp_path: Path) -> None:
+    model = CloningFakeModel(tmp_path)
+    assert model.voices is not None
+    voice = model.voices.add(VoiceUpload(packed(speech(3.0)), "Ada", None, "I am the speaker.", "Hello."))
+    async with local(model) as here:
+        audio, _ = await spoken(here, arriving(TEXT), options=SayOptions(voice=voice.id))
+    assert audio
+
+
+@pytest.mark.parametrize("place", PLACES)
 async def test_an_unknown_voice_is_an_error_that_names_it(place: str) -> None:
     async with speaker_of(place) as speaker:
         with pytest.raises(CommandError, match="nobody"):
@@ -128,7 +176,8 @@ async def test_a_failed_synthesis_is_an_error(place: str) -> None:
             await spoken(speaker, arriving(TEXT))
 
 
-async def test_a_text_that_breaks_off_with_an_error_is_spoken_so_far_and_raises() -> None:
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_text_that_breaks_off_with_an_error_is_spoken_so_far_and_raises(place: str) -> None:
     async def breaks() -> AsyncIterator[str]:
         yield "This much is good. "
         raise CommandError("the input is not UTF-8")
@@ -139,18 +188,18 @@ async def test_a_text_that_breaks_off_with_an_error_is_spoken_so_far_and_raises(
         async for payload in speaker.speak(breaks(), PCM, SEEDED, lambda _: None):
             audio.append(payload)
 
-    async with local() as here:
+    async with speaker_of(place) as speaker:
         with pytest.raises(CommandError, match="UTF-8"):
-            await listen(here)
+            await listen(speaker)
     assert np.frombuffer(b"".join(audio), "<i2").any()
 
 
 async def test_a_model_that_cannot_be_loaded_is_a_command_error() -> None:
-    def load() -> Engine:
+    def load() -> Service:
         raise ModelLoadError("no weights here")
 
     with pytest.raises(CommandError, match="no weights here"):
-        async with engine_speaker(load, TextSettings(), Lexicon.from_mapping({})):
+        async with engine_speaker(load, is_played=False):
             pass
 
 
