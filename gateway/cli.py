@@ -214,12 +214,13 @@ async def _text(text: str | None) -> AsyncIterator[str]:
 def _speaker(
     arguments: argparse.Namespace, is_played: bool, has_progress: bool
 ) -> AbstractAsyncContextManager[Speaker]:
-    from gateway.commands.speakers import engine_speaker, gateway_speaker
-
     if arguments.url is not None:
+        from gateway.commands.speakers import gateway_speaker
+
         return gateway_speaker(arguments.url, arguments.key, is_played)
     config = _config(arguments)
     from gateway.app import load_engine, make_service
+    from gateway.commands.in_process import engine_speaker
     from gateway.config import ConfigError
 
     def load() -> Service:

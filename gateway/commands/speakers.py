@@ -1,32 +1,18 @@
-"""How a command has text spoken: by a client of a gateway that runs elsewhere, or of one in this process.
+"""How a command has text spoken: by a client of a gateway, which runs elsewhere or, as `in_process.py` has it, here.
 
-Both give encoded audio as it is made, and warnings. A speech that is not whole raises CommandError.
+It gives encoded audio as it is made, and warnings. A speech that is not whole raises CommandError.
 """
 
 from __future__ import annotations
 
-import asyncio
-import math
-import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
-from engine.errors import EngineError
-from engine.voice_store import VoiceStoreError
 from gateway.audio.formats import AudioFormat
 from gateway.client import AudioFrame, Client, Config, Done, Options, SpeechClientError, Warned
 from gateway.commands.outcome import CommandError
-from gateway.dialects.base import Handshake
-from gateway.dialects.native import MSGPACK_SUBPROTOCOL, NativeDialect
-from gateway.routes import run_peer
-from gateway.service import Service
-from gateway.transports.in_process import in_process_pair
-from gateway.voice_routes import refresh
-
-OPERATOR: Final = "operator"
-"""Who is counted as speaking in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +42,6 @@ class Speaker(Protocol):
     ) -> AsyncGenerator[bytes, None]:
         """Audio as it is made, ending with the last sample. Raises CommandError where it cannot be whole."""
         ...
-
-
-# ---- a gateway -------------------------------------------------------------------------------------------------------
 
 
 class ClientSpeaker:
@@ -119,7 +102,7 @@ class _GivenText:
             self.error = error
 
 
-def _config(is_played: bool) -> Config:
+def client_config(is_played: bool) -> Config:
     """Only for a listener, audio is held back to the listener's pace; a file takes all there is."""
     return {} if is_played else {"max_ahead_ms": None}
 
@@ -128,54 +111,7 @@ def _config(is_played: bool) -> Config:
 async def gateway_speaker(url: str, key: str | None, is_played: bool) -> AsyncIterator[Speaker]:
     """Raises CommandError where the gateway does not take the connection."""
     try:
-        async with Client.connect(url, key=key, **_config(is_played)) as client:
+        async with Client.connect(url, key=key, **client_config(is_played)) as client:
             yield ClientSpeaker(client)
     except SpeechClientError as error:
         raise CommandError(str(error)) from error
-
-
-# ---- an engine in this process ---------------------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def engine_speaker(load: Callable[[], Service], is_played: bool) -> AsyncIterator[Speaker]:
-    """Speaks as `gateway_speaker` does, through a connection to a gateway that is in this process and has no network.
-
-    `load` takes seconds and runs in a thread; where it or the start raises EngineError, this raises CommandError."""
-    try:
-        service = _for_one(await asyncio.to_thread(load))
-        await service.engine.start()
-    except EngineError as error:
-        raise CommandError(str(error)) from error
-    try:
-        await _load_voices(service)
-        transport, socket = in_process_pair()
-        handshake = Handshake("", {}, {}, {}, (MSGPACK_SUBPROTOCOL,))
-        dialect = NativeDialect(handshake, service.sessions.limits.message_bytes)
-        serving = asyncio.create_task(run_peer(service, "native", OPERATOR, transport, dialect), name="gateway of say")
-        serving.add_done_callback(lambda _: transport.abort())
-        try:
-            async with Client.over(socket, wire="msgpack", **_config(is_played)) as client:
-                yield ClientSpeaker(client)
-        except SpeechClientError as error:
-            raise CommandError(str(error)) from error
-        finally:
-            await serving
-    finally:
-        await service.engine.close()
-
-
-def _for_one(service: Service) -> Service:
-    """Without what keeps the clients of a server from each other: a text may be a book, and pause for hours."""
-    limits = replace(service.sessions.limits, utterance_chars=sys.maxsize, idle_s=math.inf, utterance_idle_s=math.inf)
-    return replace(service, sessions=replace(service.sessions, limits=limits), stalled_s=math.inf)
-
-
-async def _load_voices(service: Service) -> None:
-    """Those that were cloned on this machine for its operator."""
-    library = service.engine.voices
-    if library is not None:
-        try:
-            await refresh(service, library, None)
-        except VoiceStoreError as error:
-            raise CommandError(str(error)) from error

@@ -5,23 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from engine.config import EngineSettings
 from engine.engine import LocalEngine
-from engine.errors import ModelLoadError
-from engine.voice_store import VoiceUpload
 from gateway.app import make_service
 from gateway.audio.formats import AudioFormat
+from gateway.commands.in_process import engine_speaker
 from gateway.commands.outcome import CommandError
-from gateway.commands.speakers import SayOptions, Speaker, engine_speaker, gateway_speaker
+from gateway.commands.speakers import SayOptions, Speaker, gateway_speaker
 from gateway.config import load_config
-from gateway.service import Service
-from tests.engine.test_voice_audio import packed, speech
-from tests.fakes.cloning_model import CloningFakeModel
 from tests.fakes.fake_model import WholeFramesModel
 from tests.fakes.gateway import running_gateway
 
@@ -69,32 +64,6 @@ async def test_the_default_rate_is_the_models() -> None:
         assert there.sample_rate_hz == 24000
 
 
-async def test_what_has_been_written_is_spoken_while_the_text_goes_on() -> None:
-    is_heard = asyncio.Event()
-
-    async def waits_to_be_heard() -> AsyncIterator[str]:
-        yield "The first sentence is complete. And "
-        await is_heard.wait()
-        yield "here is the rest."
-
-    async with local() as here:
-        async for _ in here.speak(waits_to_be_heard(), PCM, SayOptions(), lambda _: None):
-            is_heard.set()
-    assert is_heard.is_set()
-
-
-async def test_text_that_only_waiting_releases_is_spoken_too() -> None:
-    is_heard = asyncio.Event()
-
-    async def stops_in_mid_sentence() -> AsyncIterator[str]:
-        yield "Let me have a look at that "
-        await is_heard.wait()
-
-    async with local() as here:
-        async for _ in here.speak(stops_in_mid_sentence(), PCM, SayOptions(), lambda _: None):
-            is_heard.set()
-
-
 @asynccontextmanager
 async def speaker_of(place: str, model: WholeFramesModel | None = None) -> AsyncIterator[Speaker]:
     if place == "engine":
@@ -103,6 +72,34 @@ async def speaker_of(place: str, model: WholeFramesModel | None = None) -> Async
     else:
         async with running_gateway(model) as gateway, gateway_speaker(gateway.url, None, is_played=False) as there:
             yield there
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_what_has_been_written_is_spoken_while_the_text_goes_on(place: str) -> None:
+    is_heard = asyncio.Event()
+
+    async def waits_to_be_heard() -> AsyncIterator[str]:
+        yield "The first sentence is complete. And "
+        await is_heard.wait()
+        yield "here is the rest."
+
+    async with speaker_of(place) as speaker:
+        async for _ in speaker.speak(waits_to_be_heard(), PCM, SayOptions(), lambda _: None):
+            is_heard.set()
+    assert is_heard.is_set()
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_text_that_only_waiting_releases_is_spoken_too(place: str) -> None:
+    is_heard = asyncio.Event()
+
+    async def stops_in_mid_sentence() -> AsyncIterator[str]:
+        yield "Let me have a look at that "
+        await is_heard.wait()
+
+    async with speaker_of(place) as speaker:
+        async for _ in speaker.speak(stops_in_mid_sentence(), PCM, SayOptions(), lambda _: None):
+            is_heard.set()
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -138,30 +135,6 @@ async def test_options_that_a_model_does_not_have_are_remarked_on(place: str) ->
     assert any("fr" in warning for warning in warnings)
 
 
-async def test_a_book_is_spoken_whole_in_this_process_and_refused_by_a_gateway_with_a_limit() -> None:
-    book = TEXT * 4
-    settings = {"limits": {"utterance_chars": len(book) - 1}}
-    engine = LocalEngine(WholeFramesModel(), EngineSettings())
-    async with engine_speaker(lambda: make_service(load_config(None, {}, settings), engine), is_played=False) as here:
-        audio, _ = await spoken(here, arriving(book, 50))
-    assert audio
-    async with (
-        running_gateway(settings=settings) as gateway,
-        gateway_speaker(gateway.url, None, is_played=False) as there,
-    ):
-        with pytest.raises(CommandError, match="text_too_long"):
-            await spoken(there, arriving(book, 50))
-
-
-async def test_a_voice_that_was_cloned_on_this_machine_can_be_asked_for(tmp_path: Path) -> None:
-    model = CloningFakeModel(tmp_path)
-    assert model.voices is not None
-    voice = model.voices.add(VoiceUpload(packed(speech(3.0)), "Ada", None, "I am the speaker.", "Hello."))
-    async with local(model) as here:
-        audio, _ = await spoken(here, arriving(TEXT), options=SayOptions(voice=voice.id))
-    assert audio
-
-
 @pytest.mark.parametrize("place", PLACES)
 async def test_an_unknown_voice_is_an_error_that_names_it(place: str) -> None:
     async with speaker_of(place) as speaker:
@@ -192,15 +165,6 @@ async def test_a_text_that_breaks_off_with_an_error_is_spoken_so_far_and_raises(
         with pytest.raises(CommandError, match="UTF-8"):
             await listen(speaker)
     assert np.frombuffer(b"".join(audio), "<i2").any()
-
-
-async def test_a_model_that_cannot_be_loaded_is_a_command_error() -> None:
-    def load() -> Service:
-        raise ModelLoadError("no weights here")
-
-    with pytest.raises(CommandError, match="no weights here"):
-        async with engine_speaker(load, is_played=False):
-            pass
 
 
 async def test_no_gateway_is_a_command_error() -> None:
