@@ -19,6 +19,7 @@ from gateway.held_audio import HeldFile
 from gateway.routes import admit, handshake_of, run_peer
 from gateway.service import Service
 from gateway.transports.http_stream import HttpStreamTransport
+from gateway.transports.websocket import DROP_EXTENSION
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 HUNG_UP: Final = 499
@@ -64,13 +65,18 @@ class _Speech:
         try:
             body = await _body(request, service.sessions.limits.message_bytes, service.stalled_s)
             dialect = HttpSpeechDialect(handshake, service.facts_for(key), endpoint.read, endpoint.error_body, held)
-            transport = HttpStreamTransport(receive, send, body, dialect, service.stalled_s)
+            drop = scope.get("extensions", {}).get(DROP_EXTENSION, _not_droppable)
+            transport = HttpStreamTransport(receive, send, body, dialect, service.stalled_s, drop)
             await run_peer(service, endpoint.name, key, transport, dialect)
         except HandshakeError as error:
             await _refused(service, endpoint.error_body, error)(scope, receive, send)
         finally:
             held.release()
             service.admission.disconnect(key)
+
+
+def _not_droppable() -> None:
+    """What another server than ours can do: close the connection once the application has returned."""
 
 
 async def _body(request: Request, max_bytes: int, within_s: float) -> bytes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Final, Protocol
 
-from starlette.types import Receive, Send
+from starlette.types import Message, Receive, Send
 
 from gateway.dialects.http_speech import ResponseHead
 from gateway.transports.websocket import ConnectionClosedError
@@ -36,16 +37,19 @@ class HttpStreamTransport:
     ASGI's `send` waits for room in the socket, so the last piece of what is handed over is kept until `drained`; a file
     that leaves whole is sent up to there, for as long as its reader takes a piece within `stalled_s`. Nothing here can
     be cancelled by a message, so none has to overtake. Once the answer is over, the response is completed and the
-    connection ends. A response that was cut off, or whose reader took nothing, is left incomplete: returning from the
-    application without its end makes the server drop the connection.
+    connection ends. A response that was cut off is left incomplete: returning from the application without its end
+    makes the server close the connection behind it. `drop` ends one whose reader takes nothing at once.
     """
 
-    def __init__(self, receive: Receive, send: Send, body: bytes, answer: Answer, stalled_s: float) -> None:
+    def __init__(
+        self, receive: Receive, send: Send, body: bytes, answer: Answer, stalled_s: float, drop: Callable[[], None]
+    ) -> None:
         self._receive = receive
         self._send = send
         self._requests = [body, b""]
         self._answer = answer
         self._stalled_s = stalled_s
+        self._drop = drop
         self._pending: deque[bytes] = deque()
         self._timer: asyncio.Timeout | None = None
         self._has_begun = False
@@ -76,19 +80,24 @@ class HttpStreamTransport:
 
     def abort(self) -> None:
         self._is_finished = True
-        if self._timer is not None:
+        self._drop()
+        if self._timer is not None and not self._timer.expired():
             self._timer.reschedule(asyncio.get_running_loop().time())
+        self._timer = None
 
     async def _send_piece(self, piece: bytes) -> None:
-        """Raises ConnectionClosedError where the reader took nothing in time, or the connection was dropped."""
         if self._is_finished:
             raise ConnectionClosedError(GONE)
+        await self._begin()
+        await self._put({"type": "http.response.body", "body": piece, "more_body": True})
+
+    async def _put(self, message: Message) -> None:
+        """Raises ConnectionClosedError where the reader took nothing in time, or the connection was dropped."""
         try:
             async with asyncio.timeout(self._stalled_s) as self._timer:
-                await self._begin()
-                await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+                await self._send(message)
         except TimeoutError:
-            self._is_finished = True
+            self.abort()
             raise ConnectionClosedError(GONE) from None
         finally:
             self._timer = None
@@ -99,7 +108,7 @@ class HttpStreamTransport:
             return
         self._has_begun = True
         headers = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in head.headers]
-        await self._send({"type": "http.response.start", "status": head.status, "headers": headers})
+        await self._put({"type": "http.response.start", "status": head.status, "headers": headers})
 
     async def _complete(self) -> None:
         if self._is_finished or self._answer.is_cut_off:
@@ -107,4 +116,4 @@ class HttpStreamTransport:
         await self._begin()
         if self._has_begun:
             self._is_finished = True
-            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+            await self._put({"type": "http.response.body", "body": b"", "more_body": False})

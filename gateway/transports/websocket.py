@@ -14,6 +14,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 FLOW_EXTENSION: Final = "antiphon.flow"
+DROP_EXTENSION: Final = "antiphon.drop"
+"""Of an HTTP request: a function that drops its connection with all that waits to be read."""
 MAX_UNREAD_BYTES: Final = 64 * 1024
 """Pongs that wait in user space for a peer to read them."""
 
@@ -47,7 +49,18 @@ class Transport(Protocol):
 
 
 class UpgradingProtocol(H11Protocol):
-    """uvicorn's HTTP protocol, which by itself loses what a client sends right behind its handshake."""
+    """uvicorn's HTTP protocol, which by itself loses what a client sends right behind its handshake, and keeps the
+    connection of a peer that reads nothing."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        served = self.app
+
+        async def droppable(scope: Any, receive: Any, send: Any) -> None:
+            scope.setdefault("extensions", {})[DROP_EXTENSION] = self.transport.abort
+            await served(scope, receive, send)
+
+        self.app = droppable
 
     def handle_websocket_upgrade(self, event: Any) -> None:
         early, _ = self.conn.trailing_data

@@ -260,3 +260,17 @@ async def test_a_form_where_json_is_wanted_is_refused_in_the_vendors_words() -> 
         answer = await client.post("/v1/audio/speech", files={"input": b"Hello."})
     assert answer.status_code == 400
     assert "not JSON" in answer.json()["error"]["message"]
+
+
+async def test_the_connection_of_a_reader_that_takes_nothing_is_dropped_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Closing it behind what waits to be read would keep it for as long as the reader likes."""
+    body = json.dumps({"input": "This is a sentence of some length. " * 2000, "response_format": "pcm"}).encode()
+    async with serving(server={"stalled_s": 0.3}) as (gateway, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port, limit=1024)
+        writer.write(request_head(gateway, len(body)) + body)
+        await reader.read(100)
+        await all_places_free(gateway)
+        writer.close()
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []

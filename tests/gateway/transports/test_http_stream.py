@@ -30,13 +30,19 @@ class Peer:
 
     answer: StandIn = field(default_factory=StandIn)
     stalled_s: float = 60.0
+    is_dropped: bool = False
     sent: list[dict[str, Any]] = field(default_factory=list)
     has_gone: asyncio.Event = field(default_factory=asyncio.Event)
     room: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.room.set()
-        self.transport = HttpStreamTransport(self._receive, self._send, b"body", self.answer, self.stalled_s)
+        self.transport = HttpStreamTransport(
+            self._receive, self._send, b"body", self.answer, self.stalled_s, self._drop
+        )
+
+    def _drop(self) -> None:
+        self.is_dropped = True
 
     async def _receive(self) -> dict[str, Any]:
         await self.has_gone.wait()
@@ -145,6 +151,7 @@ async def test_a_reader_that_takes_no_piece_in_time_is_dropped() -> None:
     peer.room.clear()
     with pytest.raises(ConnectionClosedError):
         await peer.transport.send(bytes(2 * PIECE_BYTES))
+    assert peer.is_dropped
     with pytest.raises(ConnectionClosedError):
         await peer.transport.drained()
     assert peer.sent == []
@@ -155,6 +162,7 @@ async def test_dropping_a_connection_does_not_wait_for_its_reader() -> None:
     peer.room.clear()
     sending = asyncio.create_task(peer.transport.send(bytes(2 * PIECE_BYTES)))
     await asyncio.sleep(0)
+    peer.transport.abort()
     peer.transport.abort()
     with pytest.raises(ConnectionClosedError):
         await sending
