@@ -385,11 +385,16 @@ class Chunker:
         return words * 3 if script_of(self._words[0].text[0]) in UNSPACED else words
 
     def _force(self, limit: int, *, minimum: int, is_required: bool = False) -> None:
-        """Cuts behind at most `limit` words, at least `minimum`, at the best place there is; at any if it must."""
+        """Cuts behind at most `limit` words, at least `minimum` and one that can be spoken, at the best place there is;
+        at any if it must."""
+        first = next((count for count, word in enumerate(self._words, 1) if word.is_speakable), limit + 1)
+        minimum = max(minimum, first)
+        if minimum > limit:
+            return
         count = self._best_cut(limit, minimum)
         if count is None and is_required:
             count = next((count for count in range(limit, minimum, -1) if self._is_apart(count)), limit)
-        if count is not None and any(word.is_speakable for word in self._words[:count]):
+        if count is not None:
             place = next((place for place in self._breaks if place.count == count), None)
             self._release(count, place.kind if place is not None else "forced")
 

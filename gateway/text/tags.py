@@ -315,19 +315,20 @@ class TagScanner:
             len(self._held) == 3 and not (char.isalpha() or char in "-[")
         ):
             self._fail()
-        elif char == ">":
-            body = self._body(1, -1)
-            if body.startswith("!--") and not (body.endswith("--") and len(body) >= 5):
-                return
-            if body.startswith("![CDATA[") and not body.endswith("]]"):
-                return
-            element = read_element(body, is_after_word=False)
-            if element is None:
+        elif char == ">" and self._ends_comment():
+            if read_element(self._body(1, -1), is_after_word=False) is None:
                 self._fail()
             else:
                 self._drop()
         elif len(self._held) > _COMMENT_CHARS:
             self._fail()
+
+    def _ends_comment(self) -> bool:
+        """The `>` that has come is its end, and not part of what stands in it."""
+        begin, end = self._body(1, 9), self._body(-3, -1)
+        if begin.startswith("!--"):
+            return end == "--" and len(self._held) >= len("<!---->")
+        return end == "]]" if begin == "![CDATA[" else True
 
     # ---- content taken whole
 
