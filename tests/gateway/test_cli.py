@@ -260,7 +260,15 @@ def test_every_command_has_help_that_names_the_exit_status(command: str, capsys:
     assert "exit status" in capsys.readouterr().out
 
 
-def test_importing_the_command_line_loads_neither_engine_nor_numpy() -> None:
-    check = "import sys, gateway.cli; print([m for m in ('numpy', 'onnxruntime', 'starlette') if m in sys.modules])"
+@pytest.mark.parametrize(
+    ("modules", "unwanted"),
+    [
+        ("gateway.cli", ("numpy", "onnxruntime", "starlette")),
+        ("gateway.commands.say, gateway.commands.speakers", ("onnxruntime", "starlette", "engine.engine")),
+    ],
+    ids=["the command line", "say by a gateway"],
+)
+def test_nothing_is_loaded_that_a_command_may_not_need(modules: str, unwanted: tuple[str, ...]) -> None:
+    check = f"import sys, {modules}; print([m for m in {unwanted!r} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
