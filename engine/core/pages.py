@@ -73,7 +73,7 @@ class PromptPages:
     """The whole pages of one voice prompt, shared by every context that begins with it. The rest of the prompt, less
     than a page, each context holds for itself."""
 
-    __slots__ = ("filled_tokens", "filler", "key", "pages", "shared_tokens", "users")
+    __slots__ = ("filled_tokens", "filler", "is_transient", "key", "pages", "shared_tokens", "users")
 
     def __init__(self, key: bytes, pages: list[int], shared_tokens: int) -> None:
         self.key = key
@@ -84,20 +84,19 @@ class PromptPages:
         self.filler: object | None = None
         """The one context that may fill it now."""
         self.users = 0
+        self.is_transient = False
+        """It goes with its last user."""
 
 
 class PromptStore:
-    """Prompts by the content of their key: kept while a context uses them, then until their pages are wanted."""
+    """Prompts by the content of their key: kept while a context uses them, then until their pages are wanted; those of
+    deleted voices (PreparedPrompt.is_transient) no longer than they are used."""
 
     def __init__(self, pool: PagePool, page_tokens: int) -> None:
         self._pool = pool
         self._page_tokens = page_tokens
         self._prompts: dict[bytes, PromptPages] = {}
         self._idle: OrderedDict[bytes, PromptPages] = OrderedDict()
-
-    @property
-    def idle_page_count(self) -> int:
-        return sum(len(prompt.pages) for prompt in self._idle.values())
 
     def missing_pages(self, prompt: PreparedPrompt) -> int:
         """Pages that `attach` would take from the pool."""
@@ -111,6 +110,7 @@ class PromptStore:
             entry = PromptPages(prompt.key, self._pool.take(count), count * self._page_tokens)
             self._prompts[prompt.key] = entry
         entry.users += 1
+        entry.is_transient |= prompt.is_transient
         self._idle.pop(prompt.key, None)
         return entry
 
@@ -118,18 +118,22 @@ class PromptStore:
         entry.users -= 1
         if entry.filler is user:
             entry.filler = None
-        if entry.users == 0:
+        if entry.users == 0 and entry.is_transient:
+            self._drop(entry)
+        elif entry.users == 0:
             self._idle[entry.key] = entry
 
     def drop_oldest_idle(self, keep: bytes | None) -> bool:
         """Give back the pages of the prompt unused for longest, other than `keep`. False where there is none."""
         for key in self._idle:
             if key != keep:
-                entry = self._idle.pop(key)
-                del self._prompts[key]
-                self._pool.give_back(entry.pages)
+                self._drop(self._idle.pop(key))
                 return True
         return False
+
+    def _drop(self, entry: PromptPages) -> None:
+        del self._prompts[entry.key]
+        self._pool.give_back(entry.pages)
 
     def _whole_pages(self, prompt: PreparedPrompt) -> int:
         return prompt.tokens // self._page_tokens if self._page_tokens else 0

@@ -7,7 +7,7 @@ and what the family has to forget always change together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.core.deadlines import Pacing, window_frames
 from engine.core.flight import Flight, Launched
@@ -77,8 +77,10 @@ class Roster:
             sequence.move(status)
         if status is SequenceStatus.WAITING:
             self.waiting[sequence.id] = sequence
-        else:
-            self.waiting.pop(sequence.id, None)
+            return
+        self.waiting.pop(sequence.id, None)
+        if sequence.prompt is not None and sequence.prompt.is_transient:
+            self.residency.drop_contexts(sequence)
 
     def begin_decoding(self, sequence: Sequence) -> None:
         sequence.move(SequenceStatus.DECODING)
@@ -118,6 +120,7 @@ class Roster:
         """Another voice begins a fresh context."""
         voice = (utterance.request.voice, utterance.prompt.key)
         if sequence.voice == voice:
+            sequence.prompt = utterance.prompt
             return
         for block in list(sequence.history):
             self.leave_window(sequence, block)
@@ -167,6 +170,23 @@ class Roster:
         if forget.block is None:
             self.dismissed.add(forget.sequence)
 
+    def forget_voice(self, voice: str) -> None:
+        """A voice has been deleted: what holds its prompt goes as soon as its lane has nothing to speak. Prompts that
+        nobody uses are known by their content alone, so all of them go."""
+        for utterance in self.utterances.values():
+            if utterance.request.voice == voice:
+                utterance.prompt = replace(utterance.prompt, is_transient=True)
+        for sequence in self.sequences.values():
+            if sequence.voice is None or sequence.prompt is None or sequence.voice[0] != voice:
+                continue
+            sequence.prompt = replace(sequence.prompt, is_transient=True)
+            for context in (sequence.context, sequence.shadow):
+                if context is not None:
+                    context.prompt.is_transient = True
+            self.settle(sequence)
+        while self.residency.prompts.drop_oldest_idle(keep=None):
+            pass
+
     def forget_sequence(self, sequence: Sequence) -> None:
         """The family may drop all of it; the next block begins a fresh context."""
         if sequence.is_resident:
@@ -201,7 +221,7 @@ class Roster:
         """Keep the heard part of a block as history, wherever the block stands now."""
         self.take_from_work(sequence, block)
         old_audio, is_text_same = block.audio_key, heard.segment is block.segment
-        block.cut(heard.segment, heard.prepared, heard.frames, self.spec.codebooks)
+        block.cut(heard.segment, heard.prepared, heard.frames)
         self.forgets.append(Forget(sequence.id, block.number, heard.frames))
         if is_text_same:
             for context in (sequence.context, sequence.shadow):

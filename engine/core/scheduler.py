@@ -29,11 +29,8 @@ from engine.core.step import (
     Window,
 )
 from engine.core.tags_in_force import tags_in_force
-from engine.errors import CapacityError, SpeechFailedError
+from engine.errors import SpeechFailedError, TooLongError
 from engine.speech import AudioChunk, Notice, Pcm, Segment, SpeechRequest, WordTiming
-
-NEVER_S = 86_400.0
-"""retry_after_s of a segment that cannot fit while this model is loaded."""
 
 Prepare = Callable[[Segment, SpeechRequest], PreparedText]
 
@@ -85,11 +82,9 @@ class Scheduler:
         """Sequences with something to speak."""
         return len(self._roster.waiting.keys() | self._roster.decoding.keys() | self._roster.voicing.keys())
 
-    def forget_idle_prompts(self) -> None:
-        """Drop the voices' prompts that no sequence uses."""
-        prompts = self._roster.residency.prompts
-        while prompts.drop_oldest_idle(keep=None):
-            pass
+    def forget_voice(self, voice: str) -> None:
+        """A voice has been deleted: nothing of it is kept beyond the utterances that speak with it."""
+        self._roster.forget_voice(voice)
 
     @property
     def free_pages(self) -> int:
@@ -129,7 +124,7 @@ class Scheduler:
         return self._roster.utterances.get(utterance_id)
 
     def extend(self, utterance_id: int, segment: Segment, now_s: float) -> None:
-        """Append a segment. Raises CapacityError where its pages could not be had with nobody else there, and
+        """Append a segment. Raises TooLongError where its pages could not be had with nobody else there, and
         SpeechFailedError where the model made nothing of it that could be spoken."""
         utterance = self._roster.utterances[utterance_id]
         sequence = utterance.sequence
@@ -145,10 +140,9 @@ class Scheduler:
             )
         most = utterance.prompt.tokens + prepared.tokens + prepared.max_rows
         if not self._roster.residency.positions_that_fit(utterance.prompt, most):
-            raise CapacityError(
+            raise TooLongError(
                 f"the segment needs {most} positions with its voice prompt; "
-                f"there are {self.spec.page_count * self.spec.page_tokens}",
-                NEVER_S,
+                f"there are {self.spec.page_count * self.spec.page_tokens}"
             )
         sequence.tags = utterance.tags = tags_in_force(segment)
         block = Block(utterance, segment, prepared, self.spec.codebooks, now_s)

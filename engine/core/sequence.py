@@ -16,7 +16,7 @@ from enum import Enum
 
 from engine.core.context import Context, Unit, UnitKey
 from engine.core.deadlines import PlayoutClock
-from engine.core.delay import DelayCursor, rows_of
+from engine.core.delay import frames_of, rows_of
 from engine.core.step import ModelSpec, PreparedPrompt, PreparedText
 from engine.speech import Control, Notice, Segment, SpeechRequest
 from engine.timeline import Timeline
@@ -109,7 +109,7 @@ class Block:
         "audio_key",
         "audio_revision",
         "base_sample",
-        "cursor",
+        "codebooks",
         "frames",
         "is_known",
         "is_poisoned",
@@ -138,7 +138,7 @@ class Block:
         self.prepared = prepared
         self.queued_at_s = now_s
         self.status = BlockStatus.QUEUED
-        self.cursor = DelayCursor(codebooks) if codebooks else None
+        self.codebooks = codebooks
         self.rows = 0
         self.frames = 0
         """Frames there are by now; all of them once GENERATED."""
@@ -175,16 +175,13 @@ class Block:
 
     def count_rows(self, rows: int) -> int:
         """Rows more have come; answers how many frames they completed."""
-        cursor = self.cursor
-        assert cursor is not None
-        cursor.count(rows)
-        self.rows = cursor.rows
-        frames = cursor.frames
+        self.rows += rows
+        frames = frames_of(self.rows, self.codebooks)
         gained = frames - self.frames
         self.frames = frames
         return gained
 
-    def cut(self, segment: Segment, prepared: PreparedText, frames: int, codebooks: int) -> None:
+    def cut(self, segment: Segment, prepared: PreparedText, frames: int) -> None:
         """Keep what was heard: `frames` frames, ending as every block ends, and the words that go with them."""
         if segment is not self.segment:
             self.segment = segment
@@ -193,7 +190,7 @@ class Block:
         self.audio_revision += 1
         self._name()
         self.frames = self.voiced_frames = frames
-        self.rows = rows_of(frames, codebooks) if codebooks else 0
+        self.rows = rows_of(frames, self.codebooks) if self.codebooks else 0
         self.move(BlockStatus.SPOKEN)
 
 

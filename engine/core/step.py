@@ -73,6 +73,8 @@ class PreparedPrompt:
     tokens: int
     key: bytes
     payload: object
+    is_transient: bool = False
+    """Its voice has been deleted: nothing of it is kept for later."""
 
 
 @dataclass(frozen=True, slots=True)

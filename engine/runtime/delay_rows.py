@@ -1,7 +1,7 @@
 """The delay pattern on tensors: many blocks, each in its own phase, in one step without a branch.
 
-`engine.core.delay.DelayCursor` is the same machine for one block and its oracle. State per block is one number, the row
-on which codebook 0 ended; the row that is being made comes with the plan.
+State per block is one number, the row on which codebook 0 ended; the row that is being made comes with the plan. The
+end is not looked for in the first K rows.
 """
 
 from __future__ import annotations

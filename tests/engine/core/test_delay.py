@@ -1,4 +1,4 @@
-"""The delay pattern: the cursor against an independent build and de-delay, in every phase."""
+"""The delay pattern: rows, frames and the oracle's cursor against an independent build, in every phase."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.delay import DelayCursor, rows_of
+from engine.core.delay import frames_of, rows_of
+from tests.fakes.delay_oracle import DelayCursor
 
 BEGIN, END = -1, -2
 
@@ -70,12 +71,9 @@ def test_an_end_in_the_ramp_or_after_the_first_is_not_looked_at(codebooks: int, 
     assert expected is None or len(codes) < expected
 
 
-def test_counting_rows_counts_frames() -> None:
-    cursor = DelayCursor(8)
-    cursor.count(7)
-    assert cursor.frames == 0
-    cursor.count(20)
-    assert cursor.frames == 20
+def test_the_first_frame_is_whole_with_the_last_row_of_the_ramp() -> None:
+    assert [frames_of(rows, 8) for rows in (0, 7, 8, 27)] == [0, 0, 1, 20]
+    assert rows_of(frames_of(27, 8), 8) == 27
 
 
 def test_a_block_that_is_done_takes_no_more_rows() -> None:
@@ -85,8 +83,3 @@ def test_a_block_that_is_done_takes_no_more_rows() -> None:
     assert cursor.is_done
     with pytest.raises(ValueError, match="ended at row 2"):
         cursor.step(has_end=False)
-
-
-def test_a_pattern_has_at_least_two_codebooks() -> None:
-    with pytest.raises(ValueError, match="not 1"):
-        DelayCursor(1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,10 +96,26 @@ def test_a_prompt_nobody_uses_stays_until_its_pages_are_wanted() -> None:
     assert not store.drop_oldest_idle(keep=None)
     for entry in entries:
         store.detach(entry, user=object())
-    assert store.idle_page_count == 4
+    assert pool.free_count == 0
     assert store.attach(prompts[0]) is entries[0]
     store.detach(entries[0], user=object())
     assert store.drop_oldest_idle(keep=None)
     assert pool.free_count == 2
     assert store.missing_pages(prompts[1]) == 2, "b was idle for longest"
     assert not store.drop_oldest_idle(keep=b"a")
+
+
+def test_the_prompt_of_a_deleted_voice_goes_with_its_last_user() -> None:
+    pool = PagePool(4)
+    store = PromptStore(pool, page_tokens=4)
+    prompt = PreparedPrompt(8, b"a", None)
+    entry = store.attach(prompt)
+    assert store.attach(replace(prompt, is_transient=True)) is entry
+    store.detach(entry, user=object())
+    assert pool.free_count == 2
+    store.detach(entry, user=object())
+    assert pool.free_count == 4
+    assert store.missing_pages(prompt) == 2
+    kept = store.attach(prompt)  # the same content again, of a voice that lives
+    store.detach(kept, user=object())
+    assert pool.free_count == 2

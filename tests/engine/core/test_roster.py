@@ -7,7 +7,7 @@ from engine.core.sequence import SequenceStatus
 from engine.core.step import Forget
 from engine.speech import SpeechRequest
 from tests.fakes.fake_driver import SyncDriver
-from tests.fakes.fake_model import DelayedRowsModel, small_spec, whole_segment
+from tests.fakes.fake_model import SAMPLES_PER_FRAME, DelayedRowsModel, small_spec, whole_segment
 
 REQUEST = SpeechRequest("alto", seed=3)
 
@@ -71,3 +71,41 @@ def test_a_history_that_leaves_no_room_for_the_block_goes_from_its_oldest_end() 
         driver.speak(REQUEST, whole_segment(f"Twelve char{turn}"))
     texts = [{cell[1] for cell in context if cell[0] == "text"} for context in model.contexts.values()]
     assert texts == [{"Twelve char0"}, {"Twelve char0", "Twelve char1"}, {"Twelve char1", "Twelve char2"}]
+
+
+def test_nothing_of_a_deleted_voice_is_held_once_nobody_speaks_with_it() -> None:
+    driver = SyncDriver(DelayedRowsModel(small_spec()), tick_s=0.01)
+    pages = driver.scheduler.spec.page_count
+    driver.speak(REQUEST, whole_segment("Said before."), lane="idle")
+    speaking, waiting = driver.open(REQUEST, "speaking"), driver.open(REQUEST, "waiting")
+    driver.feed(speaking, whole_segment("In the middle of it."))
+    while not driver.chunks[speaking]:
+        driver.tick()
+    driver.scheduler.forget_voice("alto")
+    driver.feed(waiting, whole_segment("It was still allowed to."))
+    for utterance in (speaking, waiting):
+        driver.finish(utterance)
+    driver.run()
+    assert not driver.failures
+    assert len(driver.pcm(waiting)) == 24 * 2 * SAMPLES_PER_FRAME
+    assert driver.scheduler.free_pages == pages
+
+
+def test_other_voices_keep_their_contexts_when_one_is_deleted() -> None:
+    driver = SyncDriver(model := DelayedRowsModel(small_spec()))
+    driver.speak(REQUEST, whole_segment("Said before."))
+    before = model.prefilled_positions
+    driver.scheduler.forget_voice("tenor")
+    driver.speak(REQUEST, whole_segment("And on."))
+    assert model.prefilled_positions - before < model.prompt_tokens
+
+
+def test_a_voice_that_is_there_again_shares_its_prompt_again() -> None:
+    driver = SyncDriver(DelayedRowsModel(small_spec()))
+    driver.speak(REQUEST, whole_segment("Said before."))
+    driver.scheduler.forget_voice("alto")
+    driver.speak(REQUEST, whole_segment("Uploaded anew."))
+    driver.close()
+    driver.run()
+    prompt = driver.model.prepare_prompt(REQUEST)
+    assert driver.scheduler._roster.residency.prompts.missing_pages(prompt) == 0

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.core.step import Forget, StepPlan, StepResult
-from engine.errors import CapacityError, SpeechFailedError
+from engine.errors import SpeechFailedError, TooLongError
 from engine.speech import Notice, SpeechRequest
 from tests.fakes.fake_driver import SyncDriver
 from tests.fakes.fake_model import (
@@ -311,7 +311,7 @@ def test_a_plan_that_fails_as_a_whole_fails_whom_it_named_and_nobody_else(make: 
 def test_a_segment_that_can_never_fit_is_refused_and_the_utterance_lives() -> None:
     driver = SyncDriver(DelayedRowsModel(small_spec(page_count=8)))
     utterance = driver.open(REQUEST)
-    with pytest.raises(CapacityError, match="320 positions with its voice prompt; there are 128"):
+    with pytest.raises(TooLongError, match="320 positions with its voice prompt; there are 128"):
         driver.feed(utterance, whole_segment("x" * 53))
     driver.feed(utterance, whole_segment("Fits."))
     driver.finish(utterance)

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from engine.config import EngineSettings
 from engine.core.scheduler import Delivery, Failed, Scheduler
 from engine.core.step import StepPlan, StepResult
-from engine.errors import CapacityError
+from engine.errors import TooLongError
 from engine.speech import AudioChunk, SpeechRequest
 from tests.fakes.fake_model import (
     SAMPLES_PER_FRAME,
@@ -109,6 +109,10 @@ class SchedulerMachine(RuleBasedStateMachine):
         number = self.scheduler.open_utterance(self.lanes[lane], request, self.model.prepare_prompt(request))
         self.spoken[number] = _Spoken(number, lane)
 
+    @rule(voice=st.sampled_from(["alto", "tenor"]))
+    def delete_voice(self, voice: str) -> None:
+        self.scheduler.forget_voice(voice)
+
     @rule(data=st.data(), length=st.integers(1, 12), fault=st.sampled_from(FAULTS))
     def feed(self, data: st.DataObject, length: int, fault: Fault | None) -> None:
         spoken = self.live(data)
@@ -130,7 +134,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         text = f"{self.segments:x}".ljust(length, "o")
         try:
             self.scheduler.extend(spoken.number, whole_segment(text, spoken.chars), self.now_s)
-        except CapacityError:
+        except TooLongError:
             return
         if fault is not None:
             self.model.faults[text] = fault
@@ -355,7 +359,9 @@ class SchedulerMachine(RuleBasedStateMachine):
             self.land(0, is_broken=False)
         assert self.scheduler.plan(self.now_s) is None
         residency = self.scheduler._roster.residency
-        assert self.scheduler.free_pages + residency.prompts.idle_page_count == residency.pool.page_count
+        while residency.prompts.drop_oldest_idle(keep=None):
+            pass
+        assert self.scheduler.free_pages == residency.pool.page_count
         assert not self.model.blocks, "the model still holds codes"
         assert not self.scheduler._roster.utterances
         assert residency.resident_count == 0

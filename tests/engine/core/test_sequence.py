@@ -72,7 +72,7 @@ def test_a_cut_block_has_the_rows_of_a_whole_one() -> None:
     block.move(BlockStatus.GENERATING)
     text_before, audio_before = block.text_key, block.audio_key
     shorter = whole_segment("Te")
-    block.cut(shorter, PreparedText(4, 50, 0.0, None), frames=4, codebooks=8)
+    block.cut(shorter, PreparedText(4, 50, 0.0, None), frames=4)
     assert (block.frames, block.rows) == (4, 11)
     assert block.text_key != text_before
     assert block.audio_key != audio_before

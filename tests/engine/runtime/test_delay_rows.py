@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.core.delay import DelayCursor, rows_of
+from engine.core.delay import rows_of
+from tests.fakes.delay_oracle import DelayCursor
 
 torch = pytest.importorskip("torch")
 from engine.runtime.delay_rows import NOT_ENDED, DelayPattern  # noqa: E402
