@@ -39,7 +39,7 @@ class SpeechStream(Protocol):
 
 
 class EngineSession(Protocol):
-    """One conversation: its lanes' growing contexts."""
+    """One conversation: its lanes' growing contexts. Of lanes with nothing to speak only a few keep theirs."""
 
     def open_stream(self, request: SpeechRequest, lane: str = "main") -> SpeechStream:
         """Start an utterance behind those of the same lane; its audio comes after theirs.
@@ -67,8 +67,8 @@ class Engine(Protocol):
         """The cloned voices; None where the model cannot clone. Its methods may take seconds: call them on a thread."""
         ...
 
-    def forget_prompts(self) -> None:
-        """Drop the contexts of voices' prompts that nobody is using: nothing of a deleted voice stays."""
+    def forget_voice(self, voice: str) -> None:
+        """A voice has been deleted: drop what was kept of its prompt, now or with the utterances that speak with it."""
         ...
 
     async def start(self) -> None:

@@ -12,15 +12,15 @@ import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from engine.config import EngineSettings
 from engine.core.scheduler import Delivery, Failed, Scheduler
-from engine.core.step import StepPlan, StepResult
+from engine.core.step import PreparedPrompt, StepPlan, StepResult
 from engine.errors import EngineError, SpeechFailedError
 from engine.speech import AudioChunk, ModelInfo, Segment, SpeechRequest
 from engine.speech_model import CloningModel, SpeechModel
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from engine.voice_store import VoiceLibrary
 
 logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+KEPT_IDLE_LANES: Final = 8
+"""Of one session. A lane that is used again after that begins a fresh context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,20 @@ class EngineStats:
 
 
 @dataclass(frozen=True, slots=True)
+class _Job:
+    """Work of another thread that waits for the model's."""
+
+    work: Callable[[], Any]
+    answer: Future[Any] = field(default_factory=Future)
+
+    def carry_out(self) -> None:
+        try:
+            self.answer.set_result(self.work())
+        except BaseException as error:  # it belongs to the thread that waits
+            self.answer.set_exception(error)
+
+
+@dataclass(frozen=True, slots=True)
 class _Run:
     """A plan in the model's hands."""
 
@@ -77,7 +95,7 @@ class LocalStream:
         """Marks "queued", "planned", "first_chunk", "generated", in the engine's clock."""
         self._chunks: deque[AudioChunk] = deque()  # bounded by max_unread_s, since the scheduler stops there
         self._news = asyncio.Event()
-        self._is_ended = False
+        self._ended_at_s: float | None = None
         self._is_fed_up = False
         self._failure: str | None = None
 
@@ -98,6 +116,11 @@ class LocalStream:
         self._end()
         self._engine._cancel(self._utterance, heard_samples, heard_chars)
 
+    @property
+    def ended_at_s(self) -> float | None:
+        """When its last chunk was delivered, or it failed or was cancelled; None while it goes on."""
+        return self._ended_at_s
+
     async def __aiter__(self) -> AsyncIterator[AudioChunk]:
         while True:
             while self._chunks:
@@ -108,7 +131,7 @@ class LocalStream:
                     return
             if self._failure is not None:
                 raise SpeechFailedError(self._failure)
-            if self._is_ended:
+            if self._ended_at_s is not None:
                 return
             self._news.clear()
             await self._news.wait()
@@ -124,43 +147,69 @@ class LocalStream:
         self._end()
 
     def _end(self) -> None:
-        self._is_ended = True
+        if self._ended_at_s is None:
+            self._ended_at_s = self._engine._clock()
         self._news.set()
         self._engine._streams.pop(self._utterance, None)
 
 
+@dataclass(slots=True)
+class _Lane:
+    """A sequence, and its utterances that have not ended."""
+
+    sequence: int
+    streams: list[LocalStream] = field(default_factory=list)
+    idle_since_s: float = 0.0
+    """Where there are none: when the last one ended."""
+
+    def settle(self) -> None:
+        """Let go of the utterances that have ended."""
+        ends_s = [stream.ended_at_s for stream in self.streams if stream.ended_at_s is not None]
+        self.streams = [stream for stream in self.streams if stream.ended_at_s is None]
+        self.idle_since_s = max([self.idle_since_s, *ends_s])
+
+
 class LocalSession:
-    """The lanes of one conversation; see engine.api.EngineSession."""
+    """The lanes of one conversation; see engine.api.EngineSession. Of lanes with nothing to speak, the
+    KEPT_IDLE_LANES used last keep their context."""
 
     def __init__(self, engine: LocalEngine, session_id: str) -> None:
         self._engine = engine
         self.id = session_id
-        self._lanes: dict[str, int] = {}
-        self._streams: list[LocalStream] = []
+        self._lanes: dict[str, _Lane] = {}
         self._is_closed = False
 
     def open_stream(self, request: SpeechRequest, lane: str = "main") -> LocalStream:
         if self._is_closed:
             raise EngineError(f"session {self.id} is closed")
-        sequence = self._lanes.get(lane)
-        if sequence is None:
-            sequence = self._lanes[lane] = self._engine._open_sequence()
-        stream = self._engine._open_stream(sequence, request)
-        self._streams = [open_one for open_one in self._streams if not open_one._is_ended]
-        self._streams.append(stream)
+        prompt = self._engine._prepare_prompt(request)
+        place = self._lanes.get(lane)
+        if place is None:
+            place = self._lanes[lane] = _Lane(self._engine._open_sequence())
+        stream = self._engine._open_stream(place.sequence, request, prompt)
+        place.streams.append(stream)
+        self._close_idle_lanes()
         return stream
 
     def close(self) -> None:
         if self._is_closed:
             return
         self._is_closed = True
-        for stream in self._streams:
-            stream.cancel(heard_samples=0, heard_chars=0)
-        self._streams.clear()
-        for sequence in self._lanes.values():
-            self._engine._close_sequence(sequence)
+        for lane in self._lanes.values():
+            for stream in lane.streams:
+                stream.cancel(heard_samples=0, heard_chars=0)
+            self._engine._close_sequence(lane.sequence)
         self._lanes.clear()
         self._engine._sessions.discard(self)
+
+    def _close_idle_lanes(self) -> None:
+        """Those that have had nothing to speak for longest, beyond the number that is kept."""
+        for lane in self._lanes.values():
+            lane.settle()
+        idle = [name for name, lane in self._lanes.items() if not lane.streams]
+        idle.sort(key=lambda name: self._lanes[name].idle_since_s)
+        for name in idle[: max(0, len(idle) - KEPT_IDLE_LANES)]:
+            self._engine._close_sequence(self._lanes.pop(name).sequence)
 
 
 class LocalEngine:
@@ -175,6 +224,9 @@ class LocalEngine:
         self._scheduler = Scheduler(model.spec, settings.pacing, model.prepare, np.zeros(0, np.float32))
         self._threads = ThreadPoolExecutor(model.spec.max_plans, thread_name_prefix="engine-model")
         self._running: dict[asyncio.Future[StepResult], _Run] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._jobs: deque[_Job] = deque()  # each has a thread that waits for it
+        self._running_job: asyncio.Future[None] | None = None
         self._news = asyncio.Event()
         self._loop_task: asyncio.Task[None] | None = None
         self._sessions: set[LocalSession] = set()
@@ -185,6 +237,8 @@ class LocalEngine:
         self._plan_s = 0.0
         self._failed_ticks = 0
         self._failed_in_a_row = 0
+        if self.voices is not None:
+            self.voices.encode_on(self.run_between_ticks)
 
     @property
     def info(self) -> ModelInfo:
@@ -194,8 +248,25 @@ class LocalEngine:
     def voices(self) -> VoiceLibrary | None:
         return self._model.voices if isinstance(self._model, CloningModel) else None
 
-    def forget_prompts(self) -> None:
-        self._scheduler.forget_idle_prompts()
+    def run_between_ticks(self, work: Callable[[], Result]) -> Result:
+        """For other threads than the loop's and the model's: carry `work` out on the model's thread while no plan is
+        out, so that the two never want the device's memory at once, and wait for it. Raises EngineError where the
+        engine has ended, or ends before its turn."""
+        if self._is_closed:
+            raise EngineError("the engine is closed")
+        if self._loop is None:  # not started: its thread has nothing else to do
+            return self._threads.submit(work).result()
+        job = _Job(work)
+        try:
+            self._loop.call_soon_threadsafe(self._take_job, job)
+        except RuntimeError as error:  # the loop is closed
+            raise EngineError("the engine is closed") from error
+        answer: Result = job.answer.result()
+        return answer
+
+    def forget_voice(self, voice: str) -> None:
+        self._scheduler.forget_voice(voice)
+        self._news.set()
 
     @property
     def is_healthy(self) -> bool:
@@ -227,7 +298,7 @@ class LocalEngine:
     async def start(self) -> None:
         if self._loop_task is not None:
             return
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._threads, self._model.warm_up)
         self._loop_task = loop.create_task(self._run(), name="engine-loop")
 
@@ -249,6 +320,7 @@ class LocalEngine:
             await asyncio.wait({self._loop_task})
         if self._running:
             await asyncio.wait(self._running)
+        self._refuse_jobs("the engine is closed")
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._threads, self._model.close)
         self._threads.shutdown(wait=True)
@@ -275,12 +347,31 @@ class LocalEngine:
     def _die(self, why: str) -> None:
         """Nobody may wait for what will never come."""
         self._is_dead = True
+        self._refuse_jobs(f"the engine has died: {why}")
         self._route(self._scheduler.fail_all(f"the engine has died: {why}", self._clock()))
         for stream in list(self._streams.values()):
             stream._fail(f"the engine has died: {why}")
 
     def _launch(self) -> None:
-        """Send out whatever the model can do now."""
+        """Send out whatever the model can do now. Jobs and plans take turns, and are never out together."""
+        if self._running_job is not None:
+            if not self._running_job.done():
+                return
+            self._running_job = None
+        elif self._jobs:
+            if not self._running:
+                self._launch_job()
+            return
+        self._launch_plans()
+        if self._jobs and not self._running:
+            self._launch_job()
+
+    def _launch_job(self) -> None:
+        job = self._jobs.popleft()
+        self._running_job = asyncio.get_running_loop().run_in_executor(self._threads, job.carry_out)
+        self._running_job.add_done_callback(lambda _: self._news.set())
+
+    def _launch_plans(self) -> None:
         loop = asyncio.get_running_loop()
         began_s = time.perf_counter()
         while len(self._running) < self._model.spec.max_plans:
@@ -343,6 +434,17 @@ class LocalEngine:
             else:
                 stream._deliver(delivery.chunk)
 
+    def _take_job(self, job: _Job) -> None:
+        if self._is_closed or self._is_dead:
+            job.answer.set_exception(EngineError("the engine is closed"))
+            return
+        self._jobs.append(job)
+        self._news.set()
+
+    def _refuse_jobs(self, why: str) -> None:
+        while self._jobs:
+            self._jobs.popleft().answer.set_exception(EngineError(why))
+
     # ---- what sessions and streams ask for -----------------------------------------------------------------------
 
     def _open_sequence(self) -> int:
@@ -352,10 +454,12 @@ class LocalEngine:
         self._scheduler.close_sequence(sequence)
         self._news.set()
 
-    def _open_stream(self, sequence: int, request: SpeechRequest) -> LocalStream:
+    def _prepare_prompt(self, request: SpeechRequest) -> PreparedPrompt:
         if self._is_dead:
             raise SpeechFailedError("the engine has died")
-        prompt = self._model.prepare_prompt(request)
+        return self._model.prepare_prompt(request)
+
+    def _open_stream(self, sequence: int, request: SpeechRequest, prompt: PreparedPrompt) -> LocalStream:
         utterance = self._scheduler.open_utterance(sequence, request, prompt)
         state = self._scheduler.utterance(utterance)
         assert state is not None

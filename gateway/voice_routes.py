@@ -89,13 +89,15 @@ async def delete(service: Service, request: Request) -> Response:
     if library is None:
         raise _cannot_clone(service)
     owner, voice_id = service.owner_of(request.state.key), request.path_params["voice"]
+    is_owned = True  # also where the disk fails in the middle of it
     try:
         with _refusals():
-            is_deleted = await asyncio.to_thread(library.delete, voice_id, owner)
+            is_owned = await asyncio.to_thread(library.delete, voice_id, owner)
     finally:
-        await refresh(service, library, owner)
-        service.engine.forget_prompts()
-    if not is_deleted:
+        if is_owned:
+            await refresh(service, library, owner)
+            service.engine.forget_voice(voice_id)
+    if not is_owned:
         raise HandshakeError(404, ErrorCode.VOICE_NOT_FOUND, f"you own no voice {voice_id!r:.80}")
     return Response(status_code=204)
 

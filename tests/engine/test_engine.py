@@ -6,21 +6,22 @@ import asyncio
 import random
 import threading
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from engine import (
-    CapacityError,
     Engine,
     EngineError,
     EngineSettings,
     LocalEngine,
     SpeechFailedError,
+    TooLongError,
     VoiceNotFoundError,
 )
 from engine.core.step import StepPlan, StepResult
-from engine.engine import LocalStream
+from engine.engine import KEPT_IDLE_LANES, LocalSession, LocalStream, _Job
 from engine.speech import AudioChunk, SpeechRequest
 from tests.fakes.fake_model import (
     SAMPLES_PER_FRAME,
@@ -224,7 +225,7 @@ async def test_an_unknown_voice_is_refused_with_the_known_ones(engine: LocalEngi
 async def test_a_segment_that_can_never_fit_is_refused() -> None:
     engine = await started(DelayedRowsModel(small_spec(page_count=8)))
     stream = engine.open_session("s").open_stream(REQUEST)
-    with pytest.raises(CapacityError, match="positions"):
+    with pytest.raises(TooLongError, match="positions"):
         stream.feed(whole_segment("x" * 100))
     await engine.close()
 
@@ -433,3 +434,146 @@ async def test_an_engine_with_nothing_to_do_does_not_turn() -> None:
         await asyncio.sleep(0)
     assert plans <= 1
     await engine.close()
+
+
+# ---- lanes -----------------------------------------------------------------------------------------------------------
+
+
+async def speak(session: LocalSession, lane: str, text: str = "Hello.") -> list[AudioChunk]:
+    stream = session.open_stream(REQUEST, lane)
+    stream.feed(whole_segment(text))
+    stream.finish()
+    async with asyncio.timeout(WITHIN_S):
+        return await read_all(stream)
+
+
+async def test_lanes_that_have_nothing_to_speak_do_not_pile_up(engine: LocalEngine) -> None:
+    session = engine.open_session("s")
+    for number in range(300):
+        stream = session.open_stream(REQUEST, f"lane {number}")
+        stream.feed(whole_segment("Never heard."))
+        stream.cancel(heard_samples=0, heard_chars=0)
+    assert engine.stats().sequences <= KEPT_IDLE_LANES + 1
+    session.close()
+    assert engine.stats().sequences == 0
+
+
+async def test_the_lanes_idle_for_longest_go_first_and_a_lane_used_again_speaks(engine: LocalEngine) -> None:
+    session = engine.open_session("s")
+    first = session.open_stream(REQUEST, "opened first, ended last")
+    first.feed(whole_segment("Still here."))
+    for number in range(KEPT_IDLE_LANES):
+        await speak(session, f"lane {number}")
+    first.finish()
+    async with asyncio.timeout(WITHIN_S):
+        await read_all(first)
+    await speak(session, "one more")
+    await speak(session, "another")
+    lanes = set(session._lanes)
+    assert "opened first, ended last" in lanes
+    assert not {"lane 0", "lane 1"} & lanes
+    assert np.array_equal(heard(await speak(session, "lane 0", "Back again.")), segment_pcm("Back again.", 22))
+
+
+async def test_lanes_that_speak_are_never_closed_for_others(engine: LocalEngine) -> None:
+    session = engine.open_session("s")
+    texts = {f"lane {number}": f"This is number {number}." for number in range(3 * KEPT_IDLE_LANES)}
+    async with asyncio.timeout(WITHIN_S), asyncio.TaskGroup() as group:
+        tasks = {lane: group.create_task(speak(session, lane, text)) for lane, text in texts.items()}
+    for lane, text in texts.items():
+        assert np.array_equal(heard(tasks[lane].result()), segment_pcm(text, 2 * len(text)))
+
+
+async def test_a_stream_that_has_ended_can_be_read_and_cancelled_after_its_lane_was_closed(engine: LocalEngine) -> None:
+    session = engine.open_session("s")
+    old = session.open_stream(REQUEST, "old")
+    old.feed(whole_segment("Hello."))
+    old.finish()
+    async with asyncio.timeout(WITHIN_S):
+        while old.ended_at_s is None:
+            await old._news.wait()
+            old._news.clear()
+        for number in range(KEPT_IDLE_LANES + 1):
+            await speak(session, f"lane {number}")
+        assert "old" not in session._lanes
+        assert np.array_equal(heard(await read_all(old)), segment_pcm("Hello.", 12))
+    old.cancel(heard_samples=0, heard_chars=0)
+
+
+# ---- work of other threads -------------------------------------------------------------------------------------------
+
+
+class _BusyModel(WholeFramesModel):
+    """Knows how many plans it has in its hands."""
+
+    running = 0
+
+    def answer(self, plan: StepPlan) -> StepResult:
+        self.running += 1
+        try:
+            return super().answer(plan)
+        finally:
+            self.running -= 1
+
+
+@pytest.mark.parametrize("max_plans", [1, 3])
+async def test_work_of_other_threads_runs_on_the_models_thread_between_plans(max_plans: int) -> None:
+    model = _BusyModel(replace(WHOLE_FRAMES_SPEC, max_plans=max_plans))
+    engine = await started(model)
+    session = engine.open_session("s")
+    found: list[tuple[str, int]] = []
+
+    def work() -> int:
+        found.append((threading.current_thread().name, model.running))
+        return len(found)
+
+    text = "A long sentence that goes on and on. " * 4
+    async with asyncio.timeout(WITHIN_S), asyncio.TaskGroup() as group:
+        spoken = [group.create_task(speak(session, f"lane {number}", text)) for number in range(3)]
+        jobs = [group.create_task(asyncio.to_thread(engine.run_between_ticks, work)) for _ in range(5)]
+    assert sorted(job.result() for job in jobs) == [1, 2, 3, 4, 5]
+    assert all(name.startswith("engine-model") and running == 0 for name, running in found)
+    for task in spoken:
+        assert np.array_equal(heard(task.result()), segment_pcm(text, 2 * len(text)))
+    await engine.close()
+
+
+async def test_work_that_fails_fails_for_the_thread_that_wanted_it_alone(engine: LocalEngine) -> None:
+    def work() -> None:
+        raise MemoryError("the device is full")
+
+    with pytest.raises(MemoryError, match="full"):
+        await asyncio.to_thread(engine.run_between_ticks, work)
+    assert engine.is_healthy
+    assert len(await speak(engine.open_session("s"), "main"))
+
+
+async def test_work_for_an_engine_that_ends_is_refused() -> None:
+    engine = await started(WholeFramesModel())
+    entered, gate = threading.Event(), threading.Event()
+
+    def work() -> bool:
+        entered.set()
+        return gate.wait(WITHIN_S)
+
+    first = asyncio.create_task(asyncio.to_thread(engine.run_between_ticks, work))
+    assert await asyncio.to_thread(entered.wait, WITHIN_S)
+    second = _Job(lambda: True)
+    engine._take_job(second)
+    closing = asyncio.create_task(engine.close())
+    with pytest.raises(EngineError, match="closed"):
+        await asyncio.wrap_future(second.answer)
+    gate.set()
+    await closing
+    assert await first
+    late = _Job(lambda: True)
+    engine._take_job(late)
+    with pytest.raises(EngineError, match="closed"):
+        late.answer.result(0)
+    with pytest.raises(EngineError, match="closed"):
+        await asyncio.to_thread(engine.run_between_ticks, lambda: True)
+
+
+def test_work_for_an_engine_that_has_not_been_started_is_done_at_once() -> None:
+    engine = LocalEngine(WholeFramesModel(), EngineSettings())
+    assert engine.run_between_ticks(lambda: threading.current_thread().name).startswith("engine-model")

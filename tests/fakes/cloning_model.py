@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,11 +18,16 @@ from tests.fakes.fake_model import WholeFramesModel
 class CloningFakeModel(WholeFramesModel):
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self.encoded = 0
+        self.encoded_on: list[str] = []
+        """Names of the threads of its encodings."""
         self.voices: VoiceLibrary | None = VoiceLibrary(VoiceStore(folder), self._encode, 24_000, "fake", 30.0)
 
+    @property
+    def encoded(self) -> int:
+        return len(self.encoded_on)
+
     def _encode(self, samples: NDArray[np.float32]) -> NDArray[np.int16]:
-        self.encoded += 1
+        self.encoded_on.append(threading.current_thread().name)
         return np.full((len(samples) // 960, 2), 7, np.int16)
 
     def warm_up(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from engine.core.step import StepPlan, StepResult
 from gateway.dialects.native import NativeDialect
-from tests.fakes.fake_model import WholeFramesModel
+from tests.fakes.fake_model import DelayedRowsModel, WholeFramesModel, small_spec
 from tests.fakes.gateway import Call, running_gateway
 
 LONG_TEXT = "This is one of very many sentences, and it goes on for a while. " * 100
@@ -154,3 +154,14 @@ async def test_the_tasks_of_a_connection_are_named_and_gone_when_it_ends() -> No
             await asyncio.wait(gateway.service.connections.values(), timeout=5)
         left = {task.get_name() for task in asyncio.all_tasks()}
         assert not any(name.startswith(f"{session}/") for name in left)
+
+
+async def test_a_segment_that_can_never_fit_is_too_long_and_not_to_be_tried_again() -> None:
+    model = DelayedRowsModel(small_spec(page_count=12))
+    async with running_gateway(model) as gateway, Call(gateway) as peer:
+        await peer.send(type="text", utterance="u", text="Counterrevolutionaries incomprehensibilities.")
+        await peer.send(type="end", utterance="u")
+        error = await peer.until("error")
+        assert (error["code"], error["retryable"]) == ("text_too_long", False)
+        assert "positions" in error["message"]
+        assert "retry_after_s" not in error

@@ -254,6 +254,24 @@ async def test_lists_of_many_uploads_at_once_lose_none(gateway: RunningGateway) 
     assert added <= set(await ids(gateway, ADA))
 
 
+async def test_a_new_voice_is_encoded_on_the_models_own_thread(gateway: RunningGateway) -> None:
+    assert (await add(gateway)).status_code == 201
+    assert isinstance(gateway.model, CloningFakeModel)
+    assert [name.startswith("engine-model") for name in gateway.model.encoded_on] == [True]
+
+
+async def test_deleting_a_voice_of_another_key_does_nothing_to_it(gateway: RunningGateway) -> None:
+    voice = (await add(gateway)).json()["voice"]["id"]
+    forgotten: list[str] = []
+    gateway.engine.forget_voice = forgotten.append  # type: ignore[method-assign]
+    async with client(gateway, BOB) as http:
+        assert (await http.delete(f"{PATH}/{voice}")).status_code == 404
+    assert forgotten == []
+    async with client(gateway) as http:
+        assert (await http.delete(f"{PATH}/{voice}")).status_code == 204
+    assert forgotten == [voice]
+
+
 async def test_voices_of_an_earlier_run_are_there_at_the_next_start(tmp_path: Path) -> None:
     settings = {"keys": {"ada": ADA}}
     async with running_gateway(CloningFakeModel(tmp_path), settings) as gateway:
