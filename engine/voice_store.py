@@ -32,6 +32,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.errors import CapacityError
 from engine.voice_audio import Recording, VoiceRejectedError, read_recording
 
 logger = logging.getLogger(__name__)
@@ -99,9 +100,10 @@ class VoiceUpload:
     language: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Reference:
-    """What a family needs to speak with a voice."""
+    """What a family needs to speak with a voice. It lives as long as its voice: what is made of it is kept weakly by
+    it, and so goes with a deleted voice."""
 
     codes: Codes
     transcript: str | None
@@ -237,7 +239,7 @@ class VoiceLibrary:
                 continue
             try:
                 codes = self._encode(self._read(self._store.recording(voice.id)).samples)
-            except (VoiceRejectedError, OSError) as error:
+            except (VoiceRejectedError, CapacityError, OSError) as error:
                 logger.warning("voice %s cannot be used: %s", voice.id, error)
                 continue
             try:
