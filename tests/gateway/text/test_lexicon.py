@@ -112,3 +112,19 @@ def test_a_file_that_is_no_lexicon_is_refused(tmp_path: Path, content: str) -> N
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ClientError, match="cannot be read"):
         Lexicon.load(tmp_path / "none.json")
+
+
+def test_a_thousand_words_of_one_letter_cost_a_look_up_for_each_length_and_no_more() -> None:
+    words = {f"a{number:04}": "x" for number in range(1000)}
+    lexicon = Lexicon.from_mapping(words)
+    asked = 0
+
+    class Asked(dict[str, str]):
+        def __contains__(self, key: object) -> bool:
+            nonlocal asked
+            asked += 1
+            return super().__contains__(key)
+
+    lexicon._entries = Asked(lexicon._entries)
+    assert lexicon.apply(segment("ab aq a0007 " * 16)).text == "ab aq x " * 16
+    assert 0 < asked <= 3 * 16
