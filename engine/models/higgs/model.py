@@ -10,6 +10,7 @@ from hashlib import blake2b
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -32,7 +33,7 @@ from engine.core.step import (
     VocodeItem,
     Window,
 )
-from engine.errors import ModelLoadError, TooLongError, VoiceNotFoundError
+from engine.errors import CapacityError, ModelLoadError, TooLongError, VoiceNotFoundError
 from engine.models.higgs.codebooks import RowStore
 from engine.models.higgs.config import LICENCE_NOTICE, HiggsGeometry, HiggsSettings, model_spec, read_geometry
 from engine.models.higgs.prompt import PromptTokenizer, PromptWriter, TextBlock, VoicePrompt
@@ -52,12 +53,14 @@ from engine.runtime.word_estimate import SECONDS_PER_WEIGHT, WordEstimator
 from engine.speech import ModelInfo, Notice, Segment, SpeechRequest, VoiceInfo
 
 if TYPE_CHECKING:
-    from engine.voice_store import VoiceLibrary
+    from engine.voice_store import Reference, VoiceLibrary
 
 _LOG = logging.getLogger(__name__)
 TINY = "tiny"
 """The checkpoint name that stands for a freshly written random one."""
 DEFAULT_VOICE = "default"
+ENCODE_RETRY_S = 5.0
+"""By then some of the speech that fills the device's memory is likely to be over."""
 
 BlockKey = tuple[int, int]
 """(sequence, block)."""
@@ -136,6 +139,8 @@ class HiggsModel:
             FixedBatches(settings.max_decode_batch, settings.split_tokens) if settings.is_deterministic else None,
         )
         self._sequences: dict[int, _Sequence] = {}
+        self._default_prompt = _prepared(self._writer.voice_prompt(None, None, b""))
+        self._prompts: WeakKeyDictionary[Reference, PreparedPrompt] = WeakKeyDictionary()
         self.voices: VoiceLibrary | None = None
         if settings.voices is not None and parts.encoder is not None:
             from engine.voice_store import VoiceLibrary, VoiceStore  # who does not clone needs no audio library
@@ -213,20 +218,22 @@ class HiggsModel:
         return PreparedText(len(block.ids), block.max_rows, 0.0, block)
 
     def prepare_prompt(self, request: SpeechRequest) -> PreparedPrompt:
-        """Raises VoiceNotFoundError where the voice is neither the default one nor in the store."""
+        """Made once for a voice (about a millisecond) and kept as long as it. Raises VoiceNotFoundError where the voice
+        is neither the default one nor in the store."""
         if request.voice == DEFAULT_VOICE:
-            prompt = self._writer.voice_prompt(None, None, b"")
-        else:
-            reference = self.voices.reference(request.voice) if self.voices is not None else None
-            if reference is None:
-                raise VoiceNotFoundError(request.voice, tuple(voice.id for voice in self.info.voices))
+            return self._default_prompt
+        reference = self.voices.reference(request.voice) if self.voices is not None else None
+        if reference is None:
+            raise VoiceNotFoundError(request.voice, tuple(voice.id for voice in self.info.voices))
+        prepared = self._prompts.get(reference)
+        if prepared is None:
             frames = torch.from_numpy(reference.codes.astype(np.int64))
             key = blake2b(reference.codes.astype("<i2").tobytes(), digest_size=16)
             key.update((reference.transcript or "").encode())
-            prompt = self._writer.voice_prompt(
-                self._pattern.staggered(frames).numpy(), reference.transcript, key.digest()
-            )
-        return PreparedPrompt(prompt.tokens, prompt.key, prompt)
+            rows = self._pattern.staggered(frames).numpy()
+            prepared = _prepared(self._writer.voice_prompt(rows, reference.transcript, key.digest()))
+            self._prompts[reference] = prepared
+        return prepared
 
     @torch.inference_mode()
     def warm_up(self) -> None:
@@ -489,11 +496,16 @@ class HiggsModel:
 
     # ---- voices ------------------------------------------------------------------------------------------------------
 
+    @torch.inference_mode()
     def _encode(self, samples: NDArray[np.float32]) -> NDArray[np.int16]:
-        """Reference samples float32 [S] at the codec's rate -> codes [T, K]."""
+        """Reference samples float32 [S] at the codec's rate -> codes [T, K]. Raises CapacityError where the device has
+        no memory for it now."""
         encoder = self._parts.encoder
         assert encoder is not None
-        codes: Tensor = encoder(torch.from_numpy(samples).to(self._device)[None])
+        try:
+            codes: Tensor = encoder(torch.from_numpy(samples).to(self._device)[None])
+        except torch.OutOfMemoryError as error:
+            raise CapacityError("the device has no memory for the recording just now", ENCODE_RETRY_S) from error
         result: NDArray[np.int16] = codes[0].short().cpu().numpy()
         return result
 
@@ -508,6 +520,10 @@ class _LoggedProgress:
         if 10 * done_bytes >= (self._tenths + 1) * total_bytes:
             self._tenths = 10 * done_bytes // total_bytes
             _LOG.info("weights loaded: %d of %d MiB", done_bytes >> 20, total_bytes >> 20)
+
+
+def _prepared(prompt: VoicePrompt) -> PreparedPrompt:
+    return PreparedPrompt(prompt.tokens, prompt.key, prompt)
 
 
 def _block_of(item: PrefillItem | DecodeItem) -> int:

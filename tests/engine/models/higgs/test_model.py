@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 from engine.core.step import DecodeItem, Piece, PrefillItem, StepPlan, VocodeItem  # noqa: E402
-from engine.errors import ModelLoadError, TooLongError, VoiceNotFoundError  # noqa: E402
+from engine.errors import CapacityError, ModelLoadError, TooLongError, VoiceNotFoundError  # noqa: E402
 from engine.models.higgs.config import HiggsSettings  # noqa: E402
 from engine.models.higgs.model import HiggsModel  # noqa: E402
 from engine.runtime.attention import Span as Rows  # noqa: E402
@@ -564,11 +565,43 @@ def test_a_prompts_key_names_codes_and_transcript(tiny_folder: Path, tmp_path: P
     assert keys[1] == keys[3]
 
 
-def test_a_deleted_voice_is_not_found_any_more(tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_prompt_is_made_once_and_goes_with_its_voice(tiny_folder: Path, tmp_path: Path) -> None:
     model = load(tiny_folder, voices=tmp_path)
     voice = cloned(model, 3.0)
     assert model.voices is not None
-    model.prepare_prompt(request(voice=voice))
+    prompt = model.prepare_prompt(request(voice=voice))
+    assert model.prepare_prompt(request(voice=voice)) is prompt
+    assert model.prepare_prompt(request()) is model.prepare_prompt(request())
     model.voices.delete(voice, None)
     with pytest.raises(VoiceNotFoundError):
         model.prepare_prompt(request(voice=voice))
+    gc.collect()
+    assert not model._prompts
+    assert cloned(model, 3.0) == voice
+    assert model.prepare_prompt(request(voice=voice)).key == prompt.key
+
+
+def test_voices_of_an_earlier_run_are_ready_after_the_warm_up(tiny_folder: Path, tmp_path: Path) -> None:
+    voice = cloned(load(tiny_folder, voices=tmp_path), 3.0)
+    for path in (tmp_path / voice).glob("codes-*"):
+        path.unlink()  # as if another codec had made them
+    model = load(tiny_folder, voices=tmp_path)
+    with pytest.raises(VoiceNotFoundError):
+        model.prepare_prompt(request(voice=voice))
+    model.warm_up()
+    assert model.prepare_prompt(request(voice=voice)).tokens > 75
+
+
+def test_a_recording_that_finds_no_memory_is_refused_for_now(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load(tiny_folder, voices=tmp_path)
+
+    def full(*_: Any) -> None:
+        raise torch.OutOfMemoryError("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(model._parts.encoder, "forward", full)
+        with pytest.raises(CapacityError, match="no memory for the recording"):
+            cloned(model, 3.0)
+    assert cloned(model, 3.0)
