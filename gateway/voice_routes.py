@@ -6,7 +6,7 @@ import asyncio
 import errno
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
@@ -38,6 +38,8 @@ MAX_BODY_BYTES: Final = MAX_RECORDING_BYTES + 64 * 1024
 """A recording and its fields."""
 UPLOAD_S: Final = 120.0
 """A peer that sends more slowly holds the place of others: 10 MB at about 0.7 Mbit/s."""
+DISCARD_S: Final = 10.0
+"""A refused upload is let in for so long, so that its sender sees why."""
 FULL_DISK_RETRY_S: Final = 60.0
 """Somebody has to make room."""
 
@@ -66,18 +68,18 @@ async def add(service: Service, request: Request) -> Response:
     with what is wrong with it, 408 where it takes too long to come, 413 where it is too large, 429 where the key has
     all the voices it may have, 501 where the model cannot clone, 503 where there is no room now, 507 where the disk is
     full."""
-    library = service.engine.voices
-    if library is None:
-        raise _cannot_clone(service)
-    if service.admission.is_draining:
-        raise HandshakeError(503, ErrorCode.DRAINING, "the server is shutting down", retry_after_s=DRAINING_RETRY_S)
-    if not service.is_ready:
-        raise HandshakeError(503, ErrorCode.CAPACITY, service.not_ready_because, retry_after_s=CAPACITY_RETRY_S)
     owner, uploads = service.owner_of(request.state.key), service.uploads
-    with uploads.place(), _refusals():
-        async with asyncio.timeout(UPLOAD_S):
-            upload = await _read(_bounded(request), owner)
-        voice = await asyncio.to_thread(library.add, upload, uploads.voices_per_key)
+    with ExitStack() as held:
+        try:
+            library = _open_library(service)
+            held.enter_context(uploads.place())
+        except HandshakeError:
+            await _discard(request)
+            raise
+        with _refusals():
+            async with asyncio.timeout(UPLOAD_S):
+                upload = await _read(_bounded(request), owner)
+            voice = await asyncio.to_thread(library.add, upload, uploads.voices_per_key)
     await refresh(service, library, owner)
     return JSONResponse({"voice": {**_shown(_info(voice)), "remarks": list(voice.remarks)}}, 201)
 
@@ -108,6 +110,27 @@ async def refresh(service: Service, library: VoiceLibrary, owner: str | None) ->
     async with service.refreshing_voices:
         voices = await asyncio.to_thread(library.shared if owner is None else partial(library.of, owner))
         service.catalog.replace(owner, [_info(voice) for voice in voices if voice.owner == owner])
+
+
+def _open_library(service: Service) -> VoiceLibrary:
+    """Raises HandshakeError where no voice can be added, ever or now."""
+    library = service.engine.voices
+    if library is None:
+        raise _cannot_clone(service)
+    if service.admission.is_draining:
+        raise HandshakeError(503, ErrorCode.DRAINING, "the server is shutting down", retry_after_s=DRAINING_RETRY_S)
+    if not service.is_ready:
+        raise HandshakeError(503, ErrorCode.CAPACITY, service.not_ready_because, retry_after_s=CAPACITY_RETRY_S)
+    return library
+
+
+async def _discard(request: Request) -> None:
+    """Let a refused upload come and drop it: most clients look for no answer before they have sent all, and would
+    see a reset instead."""
+    with suppress(TimeoutError, ClientDisconnect, ClientError):
+        async with asyncio.timeout(DISCARD_S):
+            async for _ in _bounded(request).stream():
+                pass
 
 
 @contextmanager

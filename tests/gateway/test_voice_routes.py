@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import urllib.error
+import urllib.request
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -199,6 +201,24 @@ async def test_a_peer_that_hangs_up_in_its_upload_is_counted_and_gives_its_place
             assert answer.headers["retry-after"]
         assert answer.status_code == 201
     assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize("can_clone", [True, False])
+async def test_a_client_that_reads_nothing_before_it_has_sent_all_sees_why_it_is_refused(
+    tmp_path: Path, can_clone: bool
+) -> None:
+    model = CloningFakeModel(tmp_path) if can_clone else None
+    async with running_gateway(model, {"limits": {"voice_uploads": 1}}) as gateway:
+        upload = urllib.request.Request(gateway.http + PATH, bytes(9 << 20), method="POST")
+
+        def refused_with() -> int:
+            with pytest.raises(urllib.error.HTTPError) as caught, urllib.request.urlopen(upload):
+                pass
+            caught.value.close()
+            return caught.value.code
+
+        with gateway.service.uploads.place():
+            assert await asyncio.to_thread(refused_with) == (503 if can_clone else 501)
 
 
 async def begun_upload(gateway: RunningGateway) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
