@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 import io
 import wave
 
@@ -97,14 +98,18 @@ def test_a_rate_that_a_container_cannot_have_is_refused_with_those_it_can() -> N
     assert refused.value.code is ErrorCode.RATE_UNSUPPORTED
 
 
-@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_a_file_that_nobody_finishes_goes_quietly(container: Container) -> None:
     """Its client has left."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()  # what earlier tests left behind says nothing about this one
     encoder = ContainerEncoder(container, RATE_HZ)
     encoder.encode(SAMPLES.tobytes())
-    del encoder
-    gc.collect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        del encoder
+        gc.collect()
 
 
 def test_aac_without_its_library_is_refused_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
