@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from engine.speech import ModelInfo, Sampling, SpeechRequest, TagScope
 from gateway.audio.formats import AudioFormat, resolve_format
 from gateway.errors import ClientError, ErrorCode, WarningCode
 from gateway.events import (
+    SPEED_RANGE,
     UNSET,
     AudioEncoding,
     Configure,
@@ -21,9 +22,6 @@ from gateway.events import (
 from gateway.text.lexicon import Lexicon
 from gateway.text.settings import TextSettings
 from gateway.utterance import UtteranceSettings
-
-SPEED_RANGE: Final = (0.5, 2.0)
-"""Ratios of the voice's own pace that any family can be asked for."""
 
 Value = TypeVar("Value")
 

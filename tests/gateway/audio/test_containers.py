@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
-import warnings
 import io
+import warnings
 import wave
 
 import av
