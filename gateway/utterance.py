@@ -106,12 +106,14 @@ class Utterance:
     """The last message has been queued: `Done` stands at the end of the outbox."""
     _ended_by_timeout: bool = False
     _audible_sample: int | None = None
+    _samples: SampleMap = field(init=False)
     ledger: Ledger = field(init=False)
     outbox: Outbox = field(init=False)
 
     def __post_init__(self) -> None:
         audio_format, engine_rate_hz = self.settings.audio_format, self.settings.model.sample_rate_hz
-        self.ledger = Ledger(SampleMap(engine_rate_hz, audio_format.sample_rate_hz))
+        self._samples = SampleMap(engine_rate_hz, audio_format.sample_rate_hz)
+        self.ledger = Ledger(self._samples)
         self.outbox = Outbox(audio_format, engine_rate_hz)
         self.last_text_at_s = self.opened_at_s
 
@@ -136,10 +138,10 @@ class Utterance:
 
     def flush(self, flush_id: str | int | None, now_s: float) -> list[Segment]:
         """Release all that was sent; `Flushed` follows its last sample, at once where nothing is pending."""
-        segments = [] if self.state == "ended" else self._segments(self.front_end.flush(now_s))
         if len(self._flushes) >= MAX_PENDING_FLUSHES:
             count = len(self._flushes)
             raise ClientError(ErrorCode.BAD_VALUE, f"{count} flushes are pending, at most {MAX_PENDING_FLUSHES}")
+        segments = [] if self.state == "ended" else self._segments(self.front_end.flush(now_s))
         if self._segments_ended < self._segments_fed:
             self._flushes.append(_PendingFlush(self._segments_fed, flush_id))
         else:
@@ -231,8 +233,7 @@ class Utterance:
     def _find_audible(self, chunk: AudioChunk) -> None:
         loud = np.flatnonzero(np.abs(chunk.pcm) >= AUDIBLE_LEVEL)
         if len(loud):
-            samples = SampleMap(self.settings.model.sample_rate_hz, self.settings.audio_format.sample_rate_hz)
-            self._audible_sample = samples.to_output(chunk.start_sample + int(loud[0]))
+            self._audible_sample = self._samples.to_output(chunk.start_sample + int(loud[0]))
 
     def _finish(self, reason: DoneReason) -> None:
         if self._is_over:

@@ -494,6 +494,18 @@ def test_pending_flushes_are_bounded() -> None:
     assert len(talk.errors) == 300 - 256
 
 
+def test_a_refused_flush_loses_no_text() -> None:
+    talk = Talk()
+    talk.do(TextFragment("u", "One two three"), *(Flush("u", number) for number in range(256)))
+    talk.do(TextFragment("u", " four five six"), Flush("u", "one too many"))
+    assert [error.code for error in talk.errors] == [ErrorCode.BAD_VALUE]
+    talk.do(EndText("u"))
+    talk.speak("u")
+    talk.write()
+    assert [word.text for event in talk.of(Words) for word in event.words] == ["One", "two", "three", "four", "five", "six"]
+    assert talk.of(Done, "u")
+
+
 def test_a_session_that_is_closing_takes_nothing_more() -> None:
     talk = Talk()
     talk.write()
