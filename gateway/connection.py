@@ -40,7 +40,7 @@ from gateway.events import (
     TextFragment,
     Warned,
 )
-from gateway.session import GOING_AWAY_CLOSE, Session
+from gateway.session import Session
 from gateway.transports.websocket import ConnectionClosedError, Transport
 
 log = logging.getLogger("antiphon.connection")
@@ -126,7 +126,7 @@ class Connection:
 
     def shut(self) -> None:
         """The time for that is over: close now."""
-        self._carry_out(self._session.close(ErrorCode.DRAINING, "the server is shutting down", GOING_AWAY_CLOSE))
+        self._carry_out(self._session.shut())
 
     def _task(self, coroutine: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
         return self._tasks.create_task(coroutine, name=f"{self._session.id}/{name}")

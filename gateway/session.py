@@ -470,11 +470,15 @@ class Session:
         self._leaving = "draining"
         return self._leave_when_idle()
 
+    def shut(self) -> list[Action]:
+        """The server is shutting down and waits no longer."""
+        return self.close(ErrorCode.DRAINING, "the server is shutting down", GOING_AWAY_CLOSE)
+
     def _leave_when_idle(self) -> list[Action]:
         if self._leaving == "no" or self._lanes or self._is_closing:
             return []
         if self._leaving == "draining":
-            return self.close(ErrorCode.DRAINING, "the server is shutting down", GOING_AWAY_CLOSE)
+            return self.shut()
         self._is_closing = True
         return [CloseConnection(NORMAL_CLOSE, "done")]
 
