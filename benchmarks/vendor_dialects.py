@@ -41,7 +41,8 @@ from gateway.events import Limits, OpenUtterance, Started
 TEXT = "Hello there, how are you?"
 RAW = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 24000}
 MODEL = ModelInfo("m", 24000, (VoiceInfo("v", "V", "en"),), "v", frozenset({"en"}), "exact", {}, frozenset())
-SERVER = ServerFacts(Limits(262_144, 100_000, 32, 3900.0, 60.0, 0.0), MODEL, VendorNames({}, {}, "default", ("v",)))
+NAMES = VendorNames({}, {}, "default", ("v",))
+SERVER = ServerFacts(Limits(262_144, 100_000, 32, 3900.0, 60.0, 0.0), lambda: MODEL, NAMES)
 Message = dict[str, Any]
 
 

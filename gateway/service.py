@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -59,7 +60,7 @@ class Service:
 
     def facts_for(self, key: str) -> ServerFacts:
         """What a dialect may know."""
-        return ServerFacts(self.sessions.limits, self.model_for(key), self.names)
+        return ServerFacts(self.sessions.limits, partial(self.model_for, key), self.names)
 
 
 def refusal(error: ClientError, status: int) -> JSONResponse:

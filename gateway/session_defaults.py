@@ -77,8 +77,10 @@ class SessionDefaults:
 
     def changed(self, event: Configure, settings: SessionSettings, model: ModelInfo) -> SessionDefaults:
         """The defaults after `event`. Raises ClientError where any part of it cannot be, and nothing has changed."""
-        voice = _value(event.voice, self.voice)
-        _check_voice(voice, model)
+        voice = self.voice  # one that was deleted meanwhile is told of where an utterance asks for it
+        if not isinstance(event.voice, Unset):
+            voice = event.voice
+            _check_voice(voice, model)
         speed = _value(event.speed, self.speed)
         _check_speed(speed)
         audio_format = _value(event.format, self.format)

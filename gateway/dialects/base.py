@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,8 +28,14 @@ class ServerFacts:
     """What a dialect may know of the server it speaks for."""
 
     limits: Limits
-    model: ModelInfo
+    read_model: Callable[[], ModelInfo]
     names: VendorNames
+
+    @property
+    def model(self) -> ModelInfo:
+        """What is loaded, with the voices that this key may use now. They come and go while a connection lasts: what a
+        dialect keeps of a voice is the client's name for it, looked up again for each utterance."""
+        return self.read_model()
 
 
 class Dialect(Protocol):

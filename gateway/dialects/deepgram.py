@@ -7,6 +7,7 @@ what was cleared, and no byte of a cleared turn after `Cleared`.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from gateway.audio.silence import short_silence
@@ -14,6 +15,7 @@ from gateway.dialects.base import Handshake, ServerFacts
 from gateway.dialects.deepgram_frames import error_message, handshake_error, warning
 from gateway.dialects.deepgram_options import read_query
 from gateway.dialects.json_fields import read_fields, wire
+from gateway.dialects.remarks import RemarksMade
 from gateway.dialects.turns import Turn, Turns
 from gateway.errors import ClientError, ErrorCode, WarningCode
 from gateway.events import (
@@ -55,10 +57,11 @@ class DeepgramDialect:
         offered = {name.lower(): name for name in handshake.subprotocols}
         self.subprotocol = offered.get("token") or offered.get("bearer")
         self._turns = Turns()
+        self._remarks = RemarksMade()
         self._sequence_id = 0
 
     def begin(self) -> list[ClientEvent]:
-        return list(self._order.remarks)
+        return list(self._remarks.new(self._order.remarks))
 
     # ---- receive -----------------------------------------------------------------------------------------------------
 
@@ -90,7 +93,7 @@ class DeepgramDialect:
             if not text:
                 return []
             turn = self._turns.open()
-            events.append(OpenUtterance(turn.utterance, options=self._order.options, has_words=False))
+            events += self._opened(turn)
         if text[:1].isalpha() and _SENTENCE.search(turn.last_text):
             text = f" {text}"
         turn.last_text = text[-TAIL_CHARS:] or turn.last_text
@@ -102,9 +105,14 @@ class DeepgramDialect:
         turn = self._turns.current
         if turn is None:
             turn = self._turns.open()
-            events.append(OpenUtterance(turn.utterance, options=self._order.options, has_words=False))
+            events += self._opened(turn)
         turn.is_flushed = True
         return [*events, EndText(turn.utterance)]
+
+    def _opened(self, turn: Turn) -> list[ClientEvent]:
+        named = self._server.names.voice_now(self._order.voice_name, self._server.model)
+        options = replace(self._order.options, voice=named.value)
+        return [OpenUtterance(turn.utterance, options=options, has_words=False), *self._remarks.new((named.remark,))]
 
     # ---- send --------------------------------------------------------------------------------------------------------
 

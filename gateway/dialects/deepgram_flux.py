@@ -15,6 +15,7 @@ from gateway.dialects.base import Handshake, ServerFacts
 from gateway.dialects.deepgram_frames import error_message, handshake_error, warning, warning_message
 from gateway.dialects.deepgram_options import read_query
 from gateway.dialects.json_fields import Fields, read_fields, wire
+from gateway.dialects.remarks import RemarksMade
 from gateway.dialects.replies import Replies
 from gateway.dialects.turns import Turn, Turns
 from gateway.errors import ClientError, ErrorCode, WarningCode
@@ -84,7 +85,9 @@ class DeepgramFluxDialect:
         offered = {name.lower(): name for name in handshake.subprotocols}
         self.subprotocol = offered.get("token") or offered.get("bearer")
         self._options = order.options
-        self._remarks = order.remarks
+        self._voice_name = order.voice_name
+        self._remarks_made = RemarksMade()
+        self._remarks = self._remarks_made.new(order.remarks)
         self._prefix = "0" * 12
         self._turns = Turns()
         self._ends: dict[str, Done] = {}
@@ -141,7 +144,10 @@ class DeepgramFluxDialect:
         if turn is not None:
             return turn, []
         turn = self._turns.open()
-        return turn, [OpenUtterance(turn.utterance, options=self._options, has_words=False)]
+        named = self._server.names.voice_now(self._voice_name, self._server.model)
+        options = replace(self._options, voice=named.value)
+        opened = OpenUtterance(turn.utterance, options=options, has_words=False)
+        return turn, [opened, *self._remarks_made.new((named.remark,))]
 
     def _interrupted(self, offset: Fields) -> list[ClientEvent]:
         offset_ms = offset.integer("value")

@@ -22,6 +22,9 @@ DEFAULT_RATE_HZ: Final = 24000
 
 @dataclass(frozen=True, slots=True)
 class SpeakOrder:
+    """`voice_name`: as the client put it; `options` has what it means now."""
+
+    voice_name: str | None
     options: UtteranceOptions
     container: Container | None
     remarks: tuple[Remark, ...]
@@ -48,9 +51,11 @@ def read_query(query: Mapping[str, str], server: ServerFacts, *, is_file_allowed
     )
     if container is not None:
         check_container(container, audio_format.sample_rate_hz)
-    named = server.names.voice(query.get("model"), server.model)
+    voice_name = query.get("model")
+    named = server.names.voice(voice_name, server.model)
     speed = read_speed(query.get("speed"))
     return SpeakOrder(
+        voice_name,
         UtteranceOptions(
             voice=named.value,
             format=audio_format.name,

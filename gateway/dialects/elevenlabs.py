@@ -110,13 +110,14 @@ class ElevenLabsDialect:
                     ErrorCode.FORMAT_UNSUPPORTED,
                     f"output_format {query['output_format']!r:.40} does not stream: it is for HTTP alone",
                 )
-            named = server.names.voice(handshake.path_params.get("voice_id"), server.model)
+            self._voice_name = handshake.path_params.get("voice_id")
+            named = server.names.voice(self._voice_name, server.model)
             model = server.names.model(query.get("model_id"), server.model)
         except ClientError as error:
             status = 404 if error.code is ErrorCode.VOICE_NOT_FOUND else 400
             raise HandshakeError(status, error.code, error.message) from None
-        self._voice = named.value
-        self._remarks = [remark for remark in (named.remark, model) if remark is not None]
+        self._remarks_made = RemarksMade()
+        self._remarks = self._remarks_made.new((named.remark, model))
         self._language = query.get("language_code")
         self._is_by_sentence = query.get("auto_mode") == "true"
         self._is_alignment_absolute = query.get("sync_alignment") == "true"
@@ -125,7 +126,6 @@ class ElevenLabsDialect:
         self._contexts: dict[str, _Context] = {}
         self._finished: OrderedDict[str, None] = OrderedDict()
         self._lanes = LanePool()
-        self._remarks_made = RemarksMade()
 
     def begin(self) -> list[ClientEvent]:
         return list(self._remarks)
@@ -195,14 +195,15 @@ class ElevenLabsDialect:
             raise ClientError(
                 ErrorCode.TOO_MANY_UTTERANCES, f"the ends of {MAX_CONTEXTS:,} contexts wait to be read, the most"
             )
+        named = self._server.names.voice_now(self._voice_name, self._server.model)
         options, remark = read_options(
-            self._output, self._voice, self._language, self._seed, fields.fields("voice_settings"), self._server
+            self._output, named.value, self._language, self._seed, fields.fields("voice_settings"), self._server
         )
         dictionaries = fields.items("pronunciation_dictionary_locators")
         self._contexts[context_id] = _Context(Alignment(self._is_alignment_absolute))
         self._finished.pop(context_id, None)
         events: list[ClientEvent] = [OpenUtterance(context_id, self._lanes.take(context_id), options)]
-        events += self._remarks_made.new((remark,))
+        events += self._remarks_made.new((named.remark, remark))
         if dictionaries:
             events.append(
                 Remark(

@@ -6,12 +6,14 @@ The protocol has no end marker: jambonz watches its own play queue. A flush ends
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from gateway.audio.formats import resolve_format
 from gateway.dialects.base import Handshake, ServerFacts
 from gateway.dialects.json_fields import Fields, read_fields, wire
-from gateway.dialects.turns import Turns
+from gateway.dialects.remarks import RemarksMade
+from gateway.dialects.turns import Turn, Turns
 from gateway.errors import ClientError, ErrorCode, HandshakeError
 from gateway.events import (
     Audio,
@@ -44,7 +46,8 @@ class JambonzDialect:
         self._server = server
         query = Fields(handshake.query)
         try:
-            named = server.names.voice(handshake.query.get("voice"), server.model)
+            self._voice_name = handshake.query.get("voice")
+            named = server.names.voice(self._voice_name, server.model)
             audio_format = resolve_format(
                 "pcm_s16le",
                 query.integer("sampleRate") if handshake.query.get("sampleRate") else None,
@@ -54,9 +57,9 @@ class JambonzDialect:
         except ClientError as error:
             status = 404 if error.code is ErrorCode.VOICE_NOT_FOUND else 400
             raise HandshakeError(status, error.code, error.message) from None
-        self._remarks = [named.remark] if named.remark is not None else []
+        self._remarks_made = RemarksMade()
+        self._remarks = self._remarks_made.new((named.remark,))
         self._options = UtteranceOptions(
-            voice=named.value,
             format=audio_format.name,
             sample_rate_hz=audio_format.sample_rate_hz,
             language=handshake.query.get("language") or None,
@@ -77,7 +80,7 @@ class JambonzDialect:
                 opened: list[ClientEvent] = []
                 if turn is None:
                     turn = self._turns.open()
-                    opened.append(OpenUtterance(turn.utterance, options=self._options, has_words=False))
+                    opened += self._opened(turn)
                 return [*opened, TextFragment(turn.utterance, text)]
             case "flush":
                 if turn is None:
@@ -93,6 +96,14 @@ class JambonzDialect:
                 raise ClientError(
                     ErrorCode.UNKNOWN_TYPE, f"unknown type {kind!r:.80}; known: stream, flush, stop, keepalive"
                 )
+
+    def _opened(self, turn: Turn) -> list[ClientEvent]:
+        named = self._server.names.voice_now(self._voice_name, self._server.model)
+        options = replace(self._options, voice=named.value)
+        return [
+            OpenUtterance(turn.utterance, options=options, has_words=False),
+            *self._remarks_made.new((named.remark,)),
+        ]
 
     def send(self, event: ServerEvent) -> list[str | bytes]:
         match event:

@@ -72,6 +72,7 @@ class LiveKitDialect:
     def __init__(self, handshake: Handshake, server: ServerFacts) -> None:
         self._server = server
         self._model = handshake.query.get("model")
+        self._voice_name: str | None = None
         self._options = UtteranceOptions(format="pcm_s16le", sample_rate_hz=DEFAULT_RATE_HZ)
         self._turns = Turns()
         self._remarks = RemarksMade()
@@ -111,10 +112,11 @@ class LiveKitDialect:
         audio_format = resolve_format(
             "pcm_s16le", fields.integer("sample_rate"), default_name="pcm_s16le", default_rate_hz=DEFAULT_RATE_HZ
         )
-        named = self._server.names.voice(fields.text("voice"), self._server.model)
+        voice_name = fields.text("voice")
+        named = self._server.names.voice(voice_name, self._server.model)
         speed, model = _speed(fields.fields("extra")), fields.text("model")
+        self._voice_name = voice_name
         self._options = UtteranceOptions(
-            voice=named.value,
             format=audio_format.name,
             sample_rate_hz=audio_format.sample_rate_hz,
             speed=speed.value,
@@ -129,8 +131,11 @@ class LiveKitDialect:
         if turn is not None:
             return turn, []
         turn = self._turns.open()
-        options = self._options if speed.value is None else replace(self._options, speed=speed.value)
-        return turn, [OpenUtterance(turn.utterance, options=options), *self._remarks.new((speed.remark,))]
+        named = self._server.names.voice_now(self._voice_name, self._server.model)
+        options = replace(self._options, voice=named.value)
+        if speed.value is not None:
+            options = replace(options, speed=speed.value)
+        return turn, [OpenUtterance(turn.utterance, options=options), *self._remarks.new((named.remark, speed.remark))]
 
     # ---- send --------------------------------------------------------------------------------------------------------
 

@@ -55,6 +55,14 @@ class VendorNames:
             None, Remark(WarningCode.VOICE_SUBSTITUTED, f"{sentence}; {model.default_voice} speaks", detail=name[:80])
         )
 
+    def voice_now(self, name: str | None, model: ModelInfo) -> Named:
+        """The voice for a name that a connection was opened with, when an utterance is to be spoken. One that has gone
+        since, where unknown names are errors, is left as it is: the session refuses it with that utterance."""
+        try:
+            return self.voice(name, model)
+        except ClientError:
+            return Named(name)
+
     def model(self, name: str | None, model: ModelInfo) -> Remark | None:
         """What there is to say about a vendor's model name: one model is loaded, and it speaks.
         Raises ClientError bad_value where unknown names are errors."""

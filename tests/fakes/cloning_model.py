@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.step import PreparedPrompt
-from engine.speech import ModelInfo, SpeechRequest
+from engine.core.step import PreparedPrompt, PreparedText
+from engine.speech import ModelInfo, Segment, SpeechRequest
 from engine.voice_store import VoiceLibrary, VoiceStore
 from tests.fakes.fake_model import WholeFramesModel
 
@@ -20,6 +20,8 @@ class CloningFakeModel(WholeFramesModel):
         super().__init__()
         self.encoded_on: list[str] = []
         """Names of the threads of its encodings."""
+        self.spoken_with: list[str] = []
+        """The voice of each segment, in the order they were made."""
         self.voices: VoiceLibrary | None = VoiceLibrary(VoiceStore(folder), self._encode, 24_000, "fake", 30.0)
 
     @property
@@ -38,6 +40,10 @@ class CloningFakeModel(WholeFramesModel):
     @property
     def info(self) -> ModelInfo:
         return replace(super().info, can_clone=True)
+
+    def prepare(self, segment: Segment, request: SpeechRequest) -> PreparedText:
+        self.spoken_with.append(request.voice)
+        return super().prepare(segment, request)
 
     def prepare_prompt(self, request: SpeechRequest) -> PreparedPrompt:
         assert self.voices is not None

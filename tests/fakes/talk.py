@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TypeVar
@@ -79,6 +79,7 @@ class Talk:
 
     limits: AdmissionLimits = AMPLE
     changes: Mapping[str, object] = field(default_factory=dict)
+    read_model: Callable[[], ModelInfo] = lambda: MODEL
     now_s: float = 100.0
     said: list[ServerEvent] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
@@ -88,7 +89,7 @@ class Talk:
     def __post_init__(self) -> None:
         self.admission = Admission(self.limits)
         settings = replace(SETTINGS, **self.changes)  # type: ignore[arg-type]
-        self.session = Session("s", "t", "key", lambda: MODEL, settings, self.admission, Random(1), self.now_s)
+        self.session = Session("s", "t", "key", self.read_model, settings, self.admission, Random(1), self.now_s)
 
     def do(self, *events: ClientEvent) -> list[Action]:
         """Handle events like a connection does; refused ones are answered."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.speech import ModelInfo
 from gateway.dialects import DIALECTS, DialectEntry
 from gateway.dialects.base import Dialect, Handshake, ServerFacts
 from gateway.dialects.vendor_names import UnknownName, VendorNames
@@ -27,8 +28,9 @@ def facts(
     voices: Mapping[str, str] | None = None,
     models: Mapping[str, str] | None = None,
     unknown: UnknownName = "default",
+    read_model: Callable[[], ModelInfo] = lambda: MODEL,
 ) -> ServerFacts:
-    return ServerFacts(SETTINGS.limits, MODEL, VendorNames(voices or {}, models or {}, unknown, ("alto", "bass")))
+    return ServerFacts(SETTINGS.limits, read_model, VendorNames(voices or {}, models or {}, unknown, ("alto", "bass")))
 
 
 def handshake(
@@ -58,7 +60,7 @@ class VendorTalk:
     close_code: int | None = None
 
     def __post_init__(self) -> None:
-        self.talk = Talk(changes=self.changes)
+        self.talk = Talk(changes=self.changes, read_model=self.server.read_model)
         request = Handshake("/", self.path_params, self.query, {}, self.subprotocols)
         self.dialect: Dialect = entry_named(self.name).make(request, self.server)
         self._opened: list[str] = []

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from engine.speech import VoiceInfo
 from gateway.errors import ClientError, ErrorCode
 from gateway.events import Configure, OpenUtterance, UtteranceOptions
 from gateway.session_defaults import SessionDefaults
@@ -51,6 +52,15 @@ def test_a_parameter_of_the_session_is_warned_about_like_one_of_the_utterance() 
     defaults = DEFAULTS.changed(Configure(speed=1.5, seed=3), SETTINGS, deaf)
     _, remarks = defaults.resolve(OpenUtterance("u"), deaf, 0, 1)
     assert [remark.detail for remark in remarks] == ["speed", "seed"]
+
+
+def test_a_session_whose_voice_was_deleted_can_still_be_configured_and_its_utterances_say_what_is_wrong() -> None:
+    cloned = replace(MODEL, voices=(*MODEL.voices, VoiceInfo("v_1f", "Grandmother", "en")))
+    defaults = DEFAULTS.changed(Configure(voice="v_1f"), SETTINGS, cloned)
+    assert defaults.changed(Configure(speed=1.5), SETTINGS, MODEL).speed == 1.5
+    with pytest.raises(ClientError, match="v_1f") as caught:
+        defaults.resolve(OpenUtterance("u"), MODEL, 0, 1)
+    assert caught.value.code is ErrorCode.VOICE_NOT_FOUND
 
 
 @pytest.mark.parametrize("speed", [0.49, 2.01, float("inf")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
 import urllib.error
 import urllib.request
@@ -14,11 +15,12 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from websockets.asyncio.client import connect
 
 from gateway.voices import find_voice
 from tests.engine.test_voice_audio import packed, speech
 from tests.fakes.cloning_model import CloningFakeModel
-from tests.fakes.gateway import Call, RunningGateway, running_gateway
+from tests.fakes.gateway import RECEIVE_S, Call, RunningGateway, running_gateway
 
 ADA, BOB = "ada-ada-ada-ada-ada", "bob-bob-bob-bob-bob"
 PATH = "/antiphon/v1/voices"
@@ -59,6 +61,67 @@ async def test_a_cloned_voice_is_listed_and_speaks_by_its_id_alone(gateway: Runn
         assert (await peer.until("started"))["voice"] == voice
         await peer.until("done")
         await peer.send(type="open", utterance="by name", voice="Ada")
+        assert (await peer.until("error"))["code"] == "voice_not_found"
+
+
+VENDORS_TURNS: dict[str, tuple[str, list[dict[str, Any]], str]] = {
+    "elevenlabs": (
+        "/v1/text-to-speech/Ada/multi-stream-input?output_format=pcm_24000",
+        [
+            {"context_id": "$", "text": " "},
+            {"context_id": "$", "text": "Hello. ", "flush": True},
+            {"context_id": "$", "flush": True},
+            {"context_id": "$", "close_context": True},
+        ],
+        '"isFinal":true',
+    ),
+    "cartesia": (
+        "/tts/websocket",
+        [{"context_id": "$", "transcript": "Hello.", "continue": False, "voice": {"mode": "id", "id": "Ada"}}],
+        '"type":"done"',
+    ),
+    "deepgram": ("/v1/speak?model=Ada", [{"type": "Speak", "text": "Hello."}, {"type": "Flush"}], '"Flushed"'),
+}
+"""Path, messages of a turn ($: its name), what its end marker holds."""
+
+
+@pytest.mark.parametrize("vendor", VENDORS_TURNS)
+async def test_a_vendors_socket_speaks_with_a_voice_from_its_cloning_to_its_deletion(
+    gateway: RunningGateway, vendor: str
+) -> None:
+    path, messages, end = VENDORS_TURNS[vendor]
+    assert isinstance(gateway.model, CloningFakeModel)
+    default = gateway.model.info.default_voice
+    url = f"ws://127.0.0.1:{gateway.port}{path}"
+    async with connect(url, additional_headers={"Authorization": f"Bearer {ADA}"}) as socket:
+
+        async def voice_of_a_turn(name: str) -> str:
+            for message in messages:
+                await socket.send(json.dumps(message).replace("$", name))
+            async with asyncio.timeout(RECEIVE_S):
+                while end not in str(await socket.recv()):
+                    pass
+            assert isinstance(gateway.model, CloningFakeModel)
+            return gateway.model.spoken_with[-1]
+
+        assert await voice_of_a_turn("before") == default
+        voice = (await add(gateway)).json()["voice"]["id"]
+        assert await voice_of_a_turn("between") == voice
+        async with client(gateway) as http:
+            assert (await http.delete(f"{PATH}/{voice}")).status_code == 204
+        assert await voice_of_a_turn("after") == default
+
+
+async def test_an_open_native_session_has_a_voice_no_longer_once_it_was_deleted(gateway: RunningGateway) -> None:
+    async with Call(gateway, additional_headers={"Authorization": f"Bearer {ADA}"}) as peer:
+        voice = (await add(gateway)).json()["voice"]["id"]
+        await peer.send(type="config", voice=voice)
+        await peer.send(type="text", utterance="u", text="Hello.")
+        await peer.send(type="end", utterance="u")
+        await peer.until("done")
+        async with client(gateway) as http:
+            assert (await http.delete(f"{PATH}/{voice}")).status_code == 204
+        await peer.send(type="text", utterance="v", text="Hello.")
         assert (await peer.until("error"))["code"] == "voice_not_found"
 
 

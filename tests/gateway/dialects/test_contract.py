@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -14,9 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine.speech import VoiceInfo
 from gateway.audio.containers import CONTAINERS
 from gateway.dialects import DIALECTS, LIST_ENDPOINTS, SPEECH_ENDPOINTS, DialectEntry, openai_speech
-from gateway.dialects.base import Handshake
+from gateway.dialects.base import Handshake, ServerFacts
 from gateway.dialects.http_speech import STATUS, HttpSpeechDialect
 from gateway.errors import ClientError, ErrorCode, HandshakeError
 from gateway.events import (
@@ -30,7 +31,7 @@ from gateway.events import (
     TextFragment,
     UtteranceMetrics,
 )
-from tests.fakes.talk import SAMPLES_PER_WORD
+from tests.fakes.talk import MODEL, SAMPLES_PER_WORD
 from tests.fakes.vendor_talk import VENDORS, VendorTalk, facts
 
 # ---- how each vendor's client says the same things ------------------------------------------------------------------
@@ -266,6 +267,72 @@ def test_an_error_behind_the_first_sound_is_told_or_cuts_the_answer_off(name: st
     assert dialect.head is not None
     assert dialect.head.status == (200 if has_begun else 500)
     assert bool(told) != dialect.is_cut_off
+
+
+# ---- voices ---------------------------------------------------------------------------------------------------------
+
+VOICE_PARAMETERS = {
+    "deepgram": "model",
+    "deepgram flux": "model",
+    "jambonz": "voice",
+}
+"""Dialects whose URL names the voice in its query. ElevenLabs' has it in the path, the others in a message."""
+
+
+def with_voice(name: str, server: ServerFacts, voice: str) -> VendorTalk:
+    """A connection of this dialect whose client wants this voice, as far as it says so before the first turn."""
+    query = SCRIPTS[name].query
+    if name in VOICE_PARAMETERS:
+        query = {**query, VOICE_PARAMETERS[name]: voice}
+    talk = VendorTalk(name, query, server, path_params={"voice_id": voice})
+    if name == "livekit":
+        talk.send({"type": "session.create", "voice": voice})
+    if name == "openai realtime":
+        talk.send({"type": "session.update", "session": {"audio": {"output": {"voice": voice}}}})
+    return talk
+
+
+def turn_with_voice(talk: VendorTalk, context: str, voice: str) -> str | None:
+    """Speak a turn; the voice that it was opened with."""
+    before = len(talk.opened)
+    for message in SCRIPTS[talk.name].turn(context, ["Hello there."]):
+        talk.send({**message, "voice": {"id": voice}} if talk.name == "cartesia" else message)
+    return talk.opened[before].options.voice
+
+
+BY_MESSAGE = ("cartesia", "openai realtime")
+"""Those whose client names the voice with each turn: the message is refused, and there is no turn."""
+REOPENING = [entry for entry in VENDORS if entry.name != "elevenlabs stream"]
+"""Those with more than one turn to a connection."""
+
+
+@pytest.mark.parametrize("entry", REOPENING, ids=lambda entry: entry.name)
+def test_a_voice_that_comes_and_goes_while_a_connection_lasts_is_that_of_the_turns_between(
+    entry: DialectEntry,
+) -> None:
+    cloned = replace(MODEL, voices=(*MODEL.voices, VoiceInfo("v_1f", "Grandmother", "en")))
+    loaded = MODEL
+    talk = with_voice(entry.name, facts(read_model=lambda: loaded), "Grandmother")
+    assert turn_with_voice(talk, "before", "Grandmother") is None
+    loaded = cloned
+    assert turn_with_voice(talk, "between", "Grandmother") == "v_1f"
+    loaded = MODEL
+    assert turn_with_voice(talk, "after", "Grandmother") is None
+    assert talk.warnings().count(("voice_substituted", "Grandmother")) == 1
+    assert ends(talk) == (3 if SCRIPTS[entry.name].has_end else 0)
+
+
+@pytest.mark.parametrize("entry", [e for e in REOPENING if e.name not in BY_MESSAGE], ids=lambda entry: entry.name)
+def test_a_turn_with_a_voice_that_was_deleted_is_an_error_and_ends_where_unknown_names_are_errors(
+    entry: DialectEntry,
+) -> None:
+    loaded = replace(MODEL, voices=(*MODEL.voices, VoiceInfo("v_1f", "Grandmother", "en")))
+    talk = with_voice(entry.name, facts(unknown="error", read_model=lambda: loaded), "Grandmother")
+    assert turn_with_voice(talk, "before", "Grandmother") == "v_1f"
+    loaded = MODEL
+    turn_with_voice(talk, "after", "Grandmother")
+    assert {error.code for error in talk.talk.errors} == {ErrorCode.VOICE_NOT_FOUND}
+    assert ends(talk) >= 2 or not SCRIPTS[entry.name].has_end  # a Flush behind a refused turn may be one of its own
 
 
 # ---- any bytes ------------------------------------------------------------------------------------------------------

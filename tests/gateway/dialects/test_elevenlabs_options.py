@@ -9,6 +9,7 @@ import pytest
 from gateway.dialects.elevenlabs_options import OutputFormat, read_options, read_output_format
 from gateway.dialects.json_fields import Fields
 from gateway.errors import ClientError, ErrorCode
+from tests.fakes.talk import MODEL
 from tests.fakes.vendor_talk import facts
 
 
@@ -59,9 +60,8 @@ def test_settings_are_used_as_far_as_they_mean_something() -> None:
 def test_stability_is_a_temperature_where_the_family_samples(
     stability: float | None, temperature: float | None
 ) -> None:
-    server = facts()
-    model = replace(server.model, parameters=frozenset({"temperature"}))
+    model = replace(MODEL, parameters=frozenset({"temperature"}))
     settings = Fields({"stability": stability})
-    server = replace(server, model=model)
+    server = facts(read_model=lambda: model)
     options, _ = read_options(read_output_format("pcm_24000"), None, None, None, settings, server)
     assert options.sampling.temperature == (None if temperature is None else pytest.approx(temperature))

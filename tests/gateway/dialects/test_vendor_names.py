@@ -53,6 +53,12 @@ def test_or_refused_by_setting() -> None:
         STRICT.model("sonic-3", MODEL)
 
 
+def test_a_name_that_has_gone_since_the_connection_was_opened_is_left_to_the_session() -> None:
+    assert STRICT.voice_now("gone", MODEL).value == "gone"
+    assert STRICT.voice_now("alto", MODEL) == STRICT.voice("alto", MODEL)
+    assert PLAIN.voice_now("gone", MODEL) == PLAIN.voice("gone", MODEL)
+
+
 def test_a_table_that_points_nowhere_is_like_an_unknown_name() -> None:
     assert VendorNames({"alloy": "gone"}, {}, "default", OWN).voice("alloy", MODEL).remark is not None
 
