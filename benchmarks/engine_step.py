@@ -85,9 +85,9 @@ class AnsweringModel:
         began_s, began_cpu_s = time.perf_counter(), time.thread_time()
         last = FRAMES + 6
         rows = [
-            RowOutcome(item.sequence, item.starts_block, 1, False)
+            RowOutcome(item.sequence, item.samples_block, 1, False)
             for item in plan.prefill
-            if item.starts_block is not None
+            if item.samples_block is not None
         ]
         rows += [RowOutcome(item.sequence, item.block, 1, item.row == last) for item in plan.decode]
         windows = []

@@ -334,9 +334,9 @@ class Planner:
             return 0
         filled = sum(piece.end - piece.start for piece in pieces)
         is_complete = context.length == sum(unit.length for unit in layout)
-        starts_block = block.number if is_complete and block.rows == 0 else None
+        samples_block = block.number if is_complete and block.rows == 0 else None
         first = context.length - filled
-        items.append(PrefillItem(sequence.id, pieces, first, context.page_table, starts_block))
+        items.append(PrefillItem(sequence.id, pieces, first, context.page_table, samples_block))
         fills.append(Fill(sequence, block, context, context.length, is_complete))
         self._roster.counters.prefilled += filled
         return filled

@@ -454,7 +454,7 @@ class Scheduler:
 
     def _fail_unanswered(self, launched: Launched, result: StepResult, now_s: float, out: list[Delivery]) -> None:
         """A model that leaves an item out would leave its listener waiting for ever."""
-        starts = sum(item.starts_block is not None for item in launched.plan.prefill)
+        starts = sum(item.samples_block is not None for item in launched.plan.prefill)
         is_row_each = len(result.rows) + len(result.frames) == len(launched.plan.decode) + starts
         if is_row_each and len(result.windows) == len(launched.voicing):
             return
@@ -462,7 +462,7 @@ class Scheduler:
         answered.update((frames.sequence, frames.block) for frames in result.frames)
         asked = [(item.sequence, item.block) for item in launched.plan.decode]
         asked.extend(
-            (item.sequence, item.starts_block) for item in launched.plan.prefill if item.starts_block is not None
+            (item.sequence, item.samples_block) for item in launched.plan.prefill if item.samples_block is not None
         )
         voiced = {(window.sequence, window.block) for window in result.windows}
         failed = {failure.sequence for failure in result.failures}

@@ -12,7 +12,36 @@ from typing import Literal
 
 from engine.speech import Notice, WordTiming
 
-PieceKind = Literal["prompt", "text", "audio"]
+PieceKind = Literal["prompt", "text", "audio", "begin_text", "begin_audio", "end_text"]
+"""The last three are one position each, and stand only in blocks whose text grows (ModelSpec.text_cadence); elsewhere a
+segment's tokens have their marks themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextCadence:
+    """How a block is spoken whose text is still being written: some text, some rows, one token, some rows …
+
+    Its context is `begin_text`, then tokens one at a time until the family answers that audio may begin (or text has
+    ended, or `max_waits` tokens more were given), then `begin_audio` and `first_rows` rows; from there on, by turns, one
+    token with `begin_audio` and `rows_per_token` rows. Once there is no more text, `end_text` and `begin_audio` are the
+    last; the rows after them come without interruption. While text may still come and none is there, the block waits.
+    The delay pattern runs on over all of it: to the vocoder it is one block.
+    """
+
+    first_rows: int
+    rows_per_token: int
+    max_waits: int
+    max_rows: int
+    """Of one such block."""
+    max_tokens: int
+    """From here on a block takes no more text: what follows is another block."""
+    max_segment_tokens: int
+    """Of one segment; a block may have so many more than max_tokens."""
+
+    @property
+    def max_positions(self) -> int:
+        """Of a block, without the voice prompt: its rows, and a mark with every token and at either end."""
+        return self.max_rows + 2 * (self.max_tokens + self.max_segment_tokens) + 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +79,10 @@ class ModelSpec:
     of them then has one segment's prefill, or windows (in one plan at a time). Of a sequence, a prefill and a window
     of an earlier block may be under way together, but nothing else of it while it is told to forget."""
 
+    text_cadence: TextCadence | None = None
+    """Given by a family that speaks text while it is being written: all segments of an utterance, up to one whose
+    boundary is "end", are then one block. Such a family keeps no history (history_blocks 0)."""
+
     @property
     def frame_s(self) -> float:
         return self.samples_per_frame / self.sample_rate_hz
@@ -79,7 +112,8 @@ class PreparedPrompt:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Positions to prefill: units [start, end) of one block's text tokens or audio rows, or of the voice prompt."""
+    """Positions to prefill: units [start, end) of one segment's text tokens, of a block's audio rows or of the voice
+    prompt; or a mark."""
 
     kind: PieceKind
     block: int
@@ -87,7 +121,7 @@ class Piece:
     start: int
     end: int
     payload: object
-    """Of PreparedText or PreparedPrompt; None for audio rows, which the family has by (sequence, block)."""
+    """Of PreparedText or PreparedPrompt; None for marks, and for audio rows, which the family has by (sequence, block)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +132,16 @@ class PrefillItem:
     pieces: tuple[Piece, ...]
     first_position: int
     page_table: tuple[int, ...]
-    starts_block: int | None
-    """The block whose audio begins after this item: sample its row 0 (or compute its frames). None = fill only."""
+    samples_block: int | None
+    """The block of which row `row` is sampled (or whose frames are computed) after this item. None = fill only."""
     left: tuple[object, ...] = ()
     """Payloads of texts heard before the block, oldest first (for families that keep no context of their own)."""
     right: tuple[object, ...] = ()
     """Payloads of texts known to follow the block, nearest first."""
+    row: int = 0
+    """More than 0 where the text of a block goes on between its rows."""
+    asks_block: int | None = None
+    """The block of which is asked, after this item, whether its audio may begin (see TextCadence)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +203,7 @@ class StepPlan:
 
 @dataclass(frozen=True, slots=True)
 class BlockFrames:
-    """Answer to a PrefillItem with starts_block of a family without decode rows: the block's frames, all at once."""
+    """Answer to a PrefillItem with samples_block of a family without decode rows: the block's frames, all at once."""
 
     sequence: int
     block: int
@@ -183,6 +221,15 @@ class RowOutcome:
     is_block_finished: bool
     is_runaway: bool = False
     """The family saw the block go astray (repeated silence); the scheduler ends it and keeps it out of the history."""
+
+
+@dataclass(frozen=True, slots=True)
+class AudioDecision:
+    """Answer to a PrefillItem that asks: may the block's audio begin, or does the family want more text first?"""
+
+    sequence: int
+    block: int
+    may_begin: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,3 +262,4 @@ class StepResult:
     rows: tuple[RowOutcome, ...] = ()
     windows: tuple[Window, ...] = ()
     failures: tuple[SequenceFailure, ...] = ()
+    decisions: tuple[AudioDecision, ...] = ()

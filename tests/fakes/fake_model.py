@@ -346,17 +346,17 @@ class DelayedRowsModel(FakeModel):
                 self._write(item.page_table, position + place, cell)
             position += piece.end - piece.start
         self.prefilled_positions += position - item.first_position
-        if item.starts_block is None:
+        if item.samples_block is None:
             return
         text = item.pieces[-1].payload
         assert isinstance(text, FakeText)
         if self.fault(text) == "fail_prefill":
-            failures.append(SequenceFailure(item.sequence, item.starts_block, "out of memory"))
+            failures.append(SequenceFailure(item.sequence, item.samples_block, "out of memory"))
             return
         seed = self.requests[item.sequence].seed
-        self.blocks[(item.sequence, item.starts_block)] = _FakeBlock(text, seed, self.frames_of(text))
-        self._check(item.sequence, item.starts_block, item.page_table, position)
-        rows.append(self._sample(item.sequence, item.starts_block))
+        self.blocks[(item.sequence, item.samples_block)] = _FakeBlock(text, seed, self.frames_of(text))
+        self._check(item.sequence, item.samples_block, item.page_table, position)
+        rows.append(self._sample(item.sequence, item.samples_block))
 
     def _cells(self, sequence: int, piece: Piece) -> list[object]:
         if piece.kind == "prompt":
@@ -481,7 +481,7 @@ class WholeFramesModel(FakeModel):
         failures: list[SequenceFailure] = []
         for item in plan.prefill:
             (piece,) = item.pieces
-            text, number = piece.payload, item.starts_block
+            text, number = piece.payload, item.samples_block
             assert isinstance(text, FakeText)
             assert number is not None
             fault = self.fault(text)

@@ -88,9 +88,9 @@ class KvWitness:
                 self._put(item.page_table, at, units)
                 at += len(units)
                 self.prefilled[item.sequence] += len(units)
-            if item.starts_block is not None:
-                key = (item.sequence, item.starts_block)
-                state = self.model._sequences[item.sequence].blocks[item.starts_block]
+            if item.samples_block is not None:
+                key = (item.sequence, item.samples_block)
+                state = self.model._sequences[item.sequence].blocks[item.samples_block]
                 block = WitnessedBlock(*key, state.text.ids, state.draw_block, state.parameters)
                 block.context = self._read(item.page_table, at)
                 self.blocks[key] = block

@@ -178,7 +178,7 @@ class HibariModel:
             self._forget(forget)
         failures: list[SequenceFailure] = []
         prefills = [
-            (item, item.sequence, item.starts_block or 0) for item in plan.prefill if item.starts_block is not None
+            (item, item.sequence, item.samples_block or 0) for item in plan.prefill if item.samples_block is not None
         ]
         vocodes = [(item, item.sequence, item.block) for item in plan.vocode]
         frames = self._each(self._prefill, prefills, failures)
@@ -232,7 +232,7 @@ class HibariModel:
             sequence.forget(forget.block)
 
     def _prefill(self, item: PrefillItem) -> BlockFrames:
-        block = item.starts_block
+        block = item.samples_block
         text = next(piece.payload for piece in item.pieces if piece.kind == "text" and piece.block == block)
         if not isinstance(text, HibariText) or block is None:
             raise TypeError(f"block {block} of sequence {item.sequence} has no text made ready by this family")

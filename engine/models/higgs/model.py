@@ -364,10 +364,10 @@ class HiggsModel:
                 codes.append(rows)
                 offset += len(rows)
         block = _block_of(item)
-        if item.starts_block is not None:
+        if item.samples_block is not None:
             last = item.pieces[-1].payload
             assert isinstance(last, TextBlock)
-            self._begin((item.sequence, item.starts_block), last)
+            self._begin((item.sequence, item.samples_block), last)
         return _Task(
             Span(item.first_position, offset, item.page_table),
             tuple(text_offsets),
@@ -375,7 +375,7 @@ class HiggsModel:
             tuple(audio_offsets),
             torch.cat(codes) if codes else None,
             (item.sequence, block),
-            None if item.starts_block is None else 0,
+            None if item.samples_block is None else 0,
             is_decode=False,
         )
 
@@ -529,7 +529,7 @@ def _prepared(prompt: VoicePrompt) -> PreparedPrompt:
 def _block_of(item: PrefillItem | DecodeItem) -> int:
     if isinstance(item, DecodeItem):
         return item.block
-    return item.pieces[-1].block if item.starts_block is None else item.starts_block
+    return item.pieces[-1].block if item.samples_block is None else item.samples_block
 
 
 def _codec_key(parts: HiggsParts) -> str:

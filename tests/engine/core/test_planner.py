@@ -319,7 +319,7 @@ def test_a_lane_is_told_to_forget_only_when_no_plan_is_about_it() -> None:
     after = driver.plan()
     assert after is not None
     assert [(one.sequence, one.block) for one in after.forgets] == [(driver._lanes["main"], 0)]
-    assert [item.starts_block for item in after.prefill] == [1]
+    assert [item.samples_block for item in after.prefill] == [1]
     driver.commit(after, driver.model.execute(after))
     driver.run()
     assert driver.chunks[again]

@@ -40,7 +40,7 @@ def test_an_idle_sequence_gives_its_pages_up_and_comes_back_by_prefill() -> None
     driver.speak(REQUEST, whole_segment("Lane a here."), lane="a")
     driver.speak(REQUEST, whole_segment("Lane b here."), lane="b")
     driver.speak(REQUEST, whole_segment("Again a."), lane="a")
-    last = [plan for plan in model.plans if plan.prefill and plan.prefill[-1].starts_block is not None][-1]
+    last = [plan for plan in model.plans if plan.prefill and plan.prefill[-1].samples_block is not None][-1]
     kinds = [piece.kind for plan in model.plans for item in plan.prefill for piece in item.pieces if item.sequence == 1]
     assert kinds.count("audio") >= 1
     assert last.prefill[-1].sequence == 1

@@ -30,7 +30,7 @@ def pieces(plan: StepPlan) -> list[tuple[str, int, int, int]]:
 
 
 def starts(model: FakeModel) -> list[StepPlan]:
-    return [plan for plan in model.plans if any(item.starts_block is not None for item in plan.prefill)]
+    return [plan for plan in model.plans if any(item.samples_block is not None for item in plan.prefill)]
 
 
 def speak_turns(driver: SyncDriver, *texts: str, lane: str = "main") -> None:
@@ -54,7 +54,7 @@ def test_a_prefill_longer_than_the_budget_is_spread_over_ticks_and_sampled_once(
     driver.speak(REQUEST, whole_segment("A text of some length."))
     plans = [plan for plan in model.plans if plan.prefill]
     assert [sum(end - start for _, _, start, end in pieces(plan)) for plan in plans] == [10] * 6 + [1]
-    assert [plan.prefill[0].starts_block for plan in plans] == [None] * 6 + [0]
+    assert [plan.prefill[0].samples_block for plan in plans] == [None] * 6 + [0]
 
 
 @BOTH
@@ -221,7 +221,7 @@ def test_the_window_moves_in_a_shadow_and_the_next_block_waits_for_little() -> N
     driver.speak(REQUEST, *(whole_segment(f"Turn number {turn}.", 14 * turn) for turn in range(9)))
     waits = []
     for plan in starts(model)[1:]:
-        (item,) = [item for item in plan.prefill if item.starts_block is not None]
+        (item,) = [item for item in plan.prefill if item.samples_block is not None]
         waits.append(sum(piece.end - piece.start for piece in item.pieces))
     assert max(waits) <= 16 + model.spec.page_tokens, "history was rebuilt while a listener waited"
     blocks = [len({cell[1] for cell in context if cell[0] == "text"}) for context in model.contexts.values()]
