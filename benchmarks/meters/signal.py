@@ -1,8 +1,6 @@
-"""Meters of the samples themselves: loudness, silence at the head, clicks, and what happens at the joins."""
+"""Meters of the samples themselves: loudness, silence at the head, clicks, pitch."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,24 +11,27 @@ Samples = NDArray[np.float32]
 
 AUDIBLE_BELOW_PEAK_DB = 40.0
 """Sound counts as audible from this far below the utterance's loudest 10 ms on."""
-_STEP_S = 0.010
+STEP_S = 0.010
+_MIN_PERIODICITY = 0.5
+_LOW_HZ, _HIGH_HZ = 70.0, 500.0
 
 
 def level_dbfs(pcm: Samples) -> float:
     """RMS of the parts that are not silent."""
-    levels = _levels(pcm, 24_000)
+    levels = levels_dbfs(pcm, 24_000)
     audible = levels > levels.max() - AUDIBLE_BELOW_PEAK_DB
     return float(10 * np.log10(np.mean(10 ** (levels[audible] / 10))))
 
 
 def head_silence_s(pcm: Samples, rate_hz: int) -> float:
     """Until the first audible sound."""
-    levels = _levels(pcm, rate_hz)
-    return float(np.argmax(levels > levels.max() - AUDIBLE_BELOW_PEAK_DB) * _STEP_S)
+    levels = levels_dbfs(pcm, rate_hz)
+    return float(np.argmax(levels > levels.max() - AUDIBLE_BELOW_PEAK_DB) * STEP_S)
 
 
-def _levels(pcm: Samples, rate_hz: int) -> NDArray[np.float64]:
-    step = round(_STEP_S * rate_hz)
+def levels_dbfs(pcm: Samples, rate_hz: int) -> NDArray[np.float64]:
+    """RMS of each 10 ms, float64 [S / STEP_S]."""
+    step = round(STEP_S * rate_hz)
     frames = pcm[: len(pcm) // step * step].reshape(-1, step).astype(np.float64)
     levels: NDArray[np.float64] = 10 * np.log10(np.mean(frames**2, axis=1) + 1e-12)
     return levels
@@ -50,40 +51,8 @@ def clicks(spoken: Spoken, rate_hz: int) -> int:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """Differences between the sound just before and just after places: level in dB and pitch in semitones."""
-
-    level_db: NDArray[np.float64]
-    pitch_semitones: NDArray[np.float64]
-
-
-def join_steps(spoken: Spoken, rate_hz: int) -> tuple[Steps, Steps]:
-    """At the joins of segments inside a sentence, and at the other boundaries between words."""
-    joins = {start for segment, start in spoken.segments[1:]}
-    inner: list[tuple[int, int]] = []
-    at_joins: list[tuple[int, int]] = []
-    for left, right in zip(spoken.words, spoken.words[1:], strict=False):
-        is_join = any(left.start_sample < join <= right.start_sample + round(0.06 * rate_hz) for join in joins)
-        (at_joins if is_join else inner).append((left.end_sample, right.start_sample))
-    return _steps(spoken.pcm, at_joins, rate_hz), _steps(spoken.pcm, inner, rate_hz)
-
-
-def _steps(pcm: Samples, places: list[tuple[int, int]], rate_hz: int) -> Steps:
-    width = round(0.15 * rate_hz)
-    levels, pitches = [], []
-    for end, start in places:
-        before, after = pcm[max(end - width, 0) : end], pcm[start : start + width]
-        if min(len(before), len(after)) < width // 2:
-            continue
-        levels.append(10 * np.log10(_power(after) / _power(before)))
-        left, right = pitch_hz(before, rate_hz), pitch_hz(after, rate_hz)
-        if left and right:
-            pitches.append(12 * np.log2(right / left))
-    return Steps(np.asarray(levels), np.asarray(pitches))
-
-
-def _power(pcm: Samples) -> float:
+def power(pcm: Samples) -> float:
+    """Mean square, never 0."""
     return float(np.mean(pcm.astype(np.float64) ** 2)) + 1e-10
 
 
@@ -99,11 +68,21 @@ def pitch_hz(pcm: Samples, rate_hz: int, low_hz: float = 90.0, high_hz: float = 
     if last <= first:
         return None
     best = first + int(np.argmax(correlation[first:last]))
+    if correlation[best] <= _MIN_PERIODICITY:
+        return None
     # Twice the period fits as well: the shortest lag that nearly does is the pitch.
     peaks = np.flatnonzero(correlation[first:last] > 0.9 * correlation[best])
     near = correlation[first + peaks[0] : first + peaks[0] + max(first // 2, 2)]
     lag = first + int(peaks[0]) + int(np.argmax(near))
-    return rate_hz / lag if correlation[lag] > 0.5 else None
+    return rate_hz / lag if correlation[lag] > _MIN_PERIODICITY else None
+
+
+def pitch_track(pcm: Samples, rate_hz: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Pitch in Hz every 5 ms, 0 where unvoiced, and the instants in seconds (WORLD's Harvest, which follows creak)."""
+    import pyworld
+
+    pitch, at_s = pyworld.harvest(pcm.astype(np.float64), rate_hz, f0_floor=_LOW_HZ, f0_ceil=_HIGH_HZ)
+    return pitch, at_s
 
 
 def resampled(pcm: Samples, rate_hz: int, to_hz: int) -> Samples:

@@ -34,3 +34,12 @@ def bootstrap_ratio(numerators: NDArray[np.float64], denominators: NDArray[np.fl
     ratios = numerators[drawn].sum(axis=1) / denominators[drawn].sum(axis=1)
     low, high = np.percentile(ratios, [2.5, 97.5])
     return Interval(float(numerators.sum() / denominators.sum()), float(low), float(high))
+
+
+def bootstrap_percentile_gap(left: NDArray[np.float64], right: NDArray[np.float64], percent: float) -> Interval:
+    """Of percentile(left) - percentile(right), pairs drawn with replacement; `mean` is the gap of what was given."""
+    random = np.random.default_rng(_SEED)
+    drawn = random.integers(0, len(left), (_RESAMPLES, len(left)))
+    gaps = np.percentile(left[drawn], percent, axis=1) - np.percentile(right[drawn], percent, axis=1)
+    low, high = np.percentile(gaps, [2.5, 97.5])
+    return Interval(float(np.percentile(left, percent) - np.percentile(right, percent)), float(low), float(high))

@@ -214,7 +214,7 @@ class Composer:
 
         begin = max(int(heard_at[len(left)]) - (SEAM_LEAD_FRAMES if runs_on else 0), 0)
         if not left:
-            begin = max(_run_length(is_silent) - LEAD_IN_FRAMES, 0)
+            begin = max(_run_length(is_silent) - LEAD_IN_FRAMES, _plain_start(levels) - config.MAX_ONSET_FRAMES, 0)
         elif not runs_on:
             gap = _gap(is_silent, int(heard_at[max(len(left) - 3, 0)]), begin + LABEL_LAG_FRAMES)
             begin = begin if gap is None else max(gap[1] - LEAD_IN_FRAMES, gap[0])
@@ -423,6 +423,11 @@ def _edits(call: _Call, phrase: Phrase) -> FrameEdits:
 def _run_length(flags: NDArray[np.bool_]) -> int:
     """How many of the first flags are set."""
     return len(flags) if flags.all() else int(np.argmin(flags))
+
+
+def _plain_start(levels: Floats) -> int:
+    """The first frame at which no one misses the sound; 0 where there is none."""
+    return int(np.argmax(levels >= config.PLAIN_DBFS))
 
 
 def _gap(is_silent: NDArray[np.bool_], low: int, high: int) -> tuple[int, int] | None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.meters.signal import clicks, head_silence_s, join_steps, level_dbfs, pitch_hz
+from benchmarks.meters.signal import clicks, head_silence_s, level_dbfs, pitch_hz
 from benchmarks.meters.speech import Spoken, whole_segment
-from engine.speech import WordTiming
 
 RATE_HZ = 24_000
 
@@ -19,8 +18,8 @@ def tone(duration_s: float, hz: float = 200.0, level: float = 0.1) -> np.ndarray
     return (level * np.asarray(wave)).astype(np.float32)
 
 
-def spoken(pcm: np.ndarray, joins: tuple[int, ...] = (), words: tuple[WordTiming, ...] = ()) -> Spoken:
-    return Spoken("x", pcm, words, tuple((whole_segment("x"), start) for start in (0, *joins)))
+def spoken(pcm: np.ndarray, joins: tuple[int, ...] = ()) -> Spoken:
+    return Spoken("x", pcm, (), tuple((whole_segment("x"), start) for start in (0, *joins)))
 
 
 def faded(pcm: np.ndarray) -> np.ndarray:
@@ -60,12 +59,3 @@ def test_pitch_is_found_in_a_voiced_stretch(hz: float) -> None:
 
 def test_noise_has_no_pitch() -> None:
     assert pitch_hz(np.random.default_rng(1).normal(0, 0.1, 2400).astype(np.float32), RATE_HZ) is None
-
-
-def test_steps_at_joins_are_told_from_those_inside_segments() -> None:
-    pcm = np.concatenate([tone(0.5), tone(0.5, level=0.2), tone(0.5, 400.0, level=0.2)])
-    words = tuple(WordTiming(at, at + 1, 12_000 * at, 12_000 * (at + 1)) for at in range(3))
-    joins, inner = join_steps(spoken(pcm, (24_000,), words), RATE_HZ)
-    assert inner.level_db == pytest.approx([6.0], abs=0.2)
-    assert joins.level_db == pytest.approx([0.0], abs=0.2)
-    assert joins.pitch_semitones == pytest.approx([12.0], abs=0.3)

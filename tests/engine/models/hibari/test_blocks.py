@@ -82,6 +82,28 @@ def test_speech_begins_at_once_and_ends_with_what_its_punctuation_needs() -> Non
     assert silence_s(whole(composed("This is it", "paragraph")))[1] == pytest.approx(PAUSES.paragraph_s, abs=0.06)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Thank you for your patience.",
+        "Thanks for calling.",
+        "Fifty ships passed.",
+        "First, open it.",
+        "He knew.",
+        "Yes.",
+    ],
+)
+def test_a_faint_first_consonant_keeps_no_listener_waiting(text: str) -> None:
+    assert silence_s(whole(composed(text)))[0] <= 0.05
+
+
+def test_the_sound_of_a_faint_first_consonant_is_kept() -> None:
+    """ "Thank" begins with a friction that rises for 60 ms; what is heard of it stays."""
+    pcm = whole(composed("Thank you."))
+    friction = 20 * np.log10(np.std(pcm[: 4 * FRAME_SAMPLES].astype(np.float64)))
+    assert friction > -70
+
+
 def test_a_phrase_cut_where_nothing_is_known_to_follow_dies_away_without_a_pause() -> None:
     block = composed("I saw the", "forced")
     assert block.seam.spectra is None
