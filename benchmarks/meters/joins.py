@@ -33,8 +33,8 @@ _TRACK_S: Final = 0.700
 _FALL_S: Final = 0.200
 _MIN_FALL_S: Final = 0.080
 """The fall before a boundary is that of the last voiced 200 ms, of at least 80 ms."""
-_MAX_JUMP_SEMITONES: Final = 4.0
-"""Pitches further from the stretch's median are the meter's mistakes of an octave."""
+_END_S: Final = 0.050
+"""The pitch where it ends is the median of so much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +148,11 @@ def fall_before(pcm: Samples, end: int, rate_hz: int) -> Fall | None:
     voiced = np.flatnonzero(pitch)
     voiced = voiced[at_s[voiced] > at_s[voiced].max(initial=0.0) - _FALL_S]
     at_s, semitones = at_s[voiced], 12 * np.log2(pitch[voiced])
-    is_near = np.abs(semitones - np.median(semitones)) <= _MAX_JUMP_SEMITONES if len(semitones) else np.zeros(0, bool)
-    at_s, semitones = at_s[is_near], semitones[is_near]
     if len(at_s) < 2 or at_s[-1] - at_s[0] < _MIN_FALL_S:
         return None
-    slope, offset = np.polyfit(at_s, semitones, 1)
-    return Fall(float(slope), float(2 ** ((slope * at_s[-1] + offset) / 12)))
+    slope = np.polyfit(at_s, semitones, 1)[0]
+    end_hz = np.median(pitch[voiced][at_s > at_s[-1] - _END_S])
+    return Fall(float(slope), float(end_hz))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +198,8 @@ STEPS: Final = {
 
 
 def join_report(joins: Joins) -> tuple[dict[str, Any], list[list[str]], list[list[str]]]:
-    """As data, without what no join shows; rows of the paired table (what, joins, same words whole, difference); rows of the table by mark (what,
-    mark, joins, same words whole, boundaries inside segments)."""
+    """As data; rows of the paired table (what, joins, same words whole, difference); rows of the table by mark (what,
+    mark, joins, same words whole, boundaries inside segments). What no join shows is left out."""
     data: dict[str, Any] = {"joins": len(joins.pairs), "paired": {}, "by_mark": {}}
     paired_rows, mark_rows = [], []
     for name, title in STEPS.items():
