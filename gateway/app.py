@@ -143,7 +143,7 @@ def make_app(service: Service, on_ready: Callable[[], None] = lambda: None) -> S
             warm_up.cancel()
             await service.engine.close()
 
-    return Starlette(routes=[*speech_routes(service), *routes(service)], lifespan=lifespan)
+    return Starlette(routes=[*routes(service), *speech_routes(service)], lifespan=lifespan)
 
 
 async def _warm_up(service: Service, on_ready: Callable[[], None]) -> None:

@@ -1,4 +1,5 @@
-"""HTTP routes and the WebSocket handshake. Refusals happen before the upgrade, with a JSON body."""
+"""HTTP routes and the WebSocket handshake. A refusal comes before the upgrade and is written as the dialect's client
+reads errors."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ from starlette.websockets import WebSocket
 from gateway import voice_routes
 from gateway.auth import Access
 from gateway.connection import Connection
-from gateway.dialects import DIALECTS, DialectEntry, credentials
-from gateway.dialects.base import Dialect, Handshake
+from gateway.dialects import DIALECTS, VENDOR_PATHS, DialectEntry, native
+from gateway.dialects.base import Dialect, ErrorBody, Handshake
 from gateway.errors import ErrorCode, HandshakeError
 from gateway.service import Service, refusal
 from gateway.session import Session
@@ -60,7 +61,6 @@ def routes(service: Service) -> list[BaseRoute]:
         ("/antiphon/v1/voices", voice_routes.add, ["POST"], "key"),
         ("/antiphon/v1/voices/{voice}", voice_routes.delete, ["DELETE"], "key"),
         ("/antiphon/v1/token", _token, ["POST"], "key"),
-        ("/antiphon/v1/speak", _without_upgrade, ["GET"], "none"),
         ("/", partial(_page, web), ["GET"], "none"),
     ]
     listed: list[BaseRoute] = [
@@ -70,6 +70,9 @@ def routes(service: Service) -> list[BaseRoute]:
     for entry in DIALECTS:
         for path in entry.paths:
             listed.append(WebSocketRoute(path, partial(_speak, service, entry)))
+            listed.append(Route(path, partial(_without_upgrade, service, entry), methods=["GET"]))
+    for path, error_body in {**VENDOR_PATHS, "/{rest:path}": native.error_body}.items():
+        listed.append(WebSocketRoute(path, partial(_stray_socket, service, error_body)))
     listed.append(Mount("/web", _StaticPage(service, web)))
     return listed
 
@@ -86,7 +89,7 @@ class _StaticPage(StaticFiles):
             self._service.access.check_host(_headers(Headers(scope=scope)))
         except HandshakeError as error:
             self._service.metrics.handshake_refused(error.status)
-            return refusal(error, error.status)
+            return refusal(error, native.error_body)
         if Path(path).suffix not in PAGE_SUFFIXES:
             raise HTTPException(404)
         return await super().get_response(path, scope)
@@ -112,7 +115,7 @@ def _guarded(
             return await handler(service, request)
         except HandshakeError as error:
             service.metrics.handshake_refused(error.status)
-            return refusal(error, error.status)
+            return refusal(error, native.error_body)
 
     return guarded
 
@@ -154,13 +157,18 @@ async def _token(service: Service, request: Request) -> Response:
     return JSONResponse({"token": token, "expires_in_s": expires_in_s}, headers={"cache-control": "no-store"})
 
 
-async def _without_upgrade(service: Service, request: Request) -> Response:
-    """A plain GET on the socket's path: what its upgrade would be refused with, which a browser keeps from a page; 426
+async def _without_upgrade(service: Service, entry: DialectEntry, request: Request) -> Response:
+    """A plain GET on a socket's path: what its upgrade would be refused with, which a browser keeps from a page; 426
     where it would be let in."""
-    service.admission.disconnect(admit(service, credentials.bearer, handshake_of(request)))
-    message = "this path is a WebSocket: connect with an upgrade"
-    body = {"type": "error", "code": ErrorCode.BAD_MESSAGE.value, "message": message, "retryable": False}
-    return JSONResponse(body, 426, {"upgrade": "websocket"})
+    handshake = handshake_of(request)
+    try:
+        key = admit(service, entry.authenticate, handshake)
+        service.admission.disconnect(key)
+        entry.make(handshake, service.facts_for(key))
+        raise HandshakeError(426, ErrorCode.BAD_MESSAGE, "this path is a WebSocket: connect with an upgrade")
+    except HandshakeError as error:
+        service.metrics.handshake_refused(error.status)
+        return refusal(error, entry.error_body, entry.error_headers)
 
 
 async def _page(web: str, service: Service, request: Request) -> Response:
@@ -173,21 +181,29 @@ async def _speak(service: Service, entry: DialectEntry, websocket: WebSocket) ->
         handshake = handshake_of(websocket)
         key = admit(service, entry.authenticate, handshake)
     except HandshakeError as error:
-        await _deny(service, websocket, error)
+        await _deny(service, entry, websocket, error)
         return
     try:
         dialect = entry.make(handshake, service.facts_for(key))
         await websocket.accept(subprotocol=dialect.subprotocol)
         await run_peer(service, entry.name, key, WebSocketTransport(websocket), dialect)
     except HandshakeError as error:
-        await _deny(service, websocket, error)
+        await _deny(service, entry, websocket, error)
     finally:
         service.admission.disconnect(key)
 
 
-async def _deny(service: Service, websocket: WebSocket, error: HandshakeError) -> None:
+async def _deny(service: Service, entry: DialectEntry, websocket: WebSocket, error: HandshakeError) -> None:
     service.metrics.handshake_refused(error.status)
-    await websocket.send_denial_response(refusal(error, error.status))
+    await websocket.send_denial_response(refusal(error, entry.error_body, entry.error_headers))
+
+
+async def _stray_socket(service: Service, error_body: ErrorBody, websocket: WebSocket) -> None:
+    """An upgrade at a path that has no socket, told to the client whose path it is."""
+    message = f"no WebSocket is served at {websocket.url.path!r:.80} (docs/dialects.md)"
+    error = HandshakeError(404, ErrorCode.UNKNOWN_TYPE, message)
+    service.metrics.handshake_refused(error.status)
+    await websocket.send_denial_response(refusal(error, error_body))
 
 
 def admit(service: Service, authenticate: Callable[[Access, Handshake, float], str], handshake: Handshake) -> str:

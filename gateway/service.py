@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import Any
 
 from starlette.responses import JSONResponse
 
@@ -18,9 +17,10 @@ from engine.speech import ModelInfo
 from gateway.admission import Admission
 from gateway.auth import Access
 from gateway.connection import Connection
-from gateway.dialects.base import ServerFacts
+from gateway.dialects.base import ErrorBody, ErrorHeaders, ServerFacts
 from gateway.dialects.vendor_names import VendorNames
-from gateway.errors import ClientError
+from gateway.errors import HandshakeError
+from gateway.events import Failed
 from gateway.held_audio import HeldAudio
 from gateway.metrics import Metrics
 from gateway.session_defaults import SessionSettings
@@ -63,18 +63,14 @@ class Service:
         return ServerFacts(self.sessions.limits, partial(self.model_for, key), self.names)
 
 
-def refusal(error: ClientError, status: int) -> JSONResponse:
-    """The JSON body of a refused request, with what a client needs to do better."""
-    body: dict[str, Any] = {
-        "type": "error",
-        "code": error.code.value,
-        "message": error.message,
-        "retryable": error.is_retryable,
-    }
-    headers = {}
+def refusal(error: HandshakeError, error_body: ErrorBody, error_headers: ErrorHeaders | None = None) -> JSONResponse:
+    """The answer to a refused request or upgrade, as its client writes errors, with what it needs to do better."""
+    failed = Failed(error.code, error.message, is_retryable=error.is_retryable, retry_after_s=error.retry_after_s)
+    headers = dict(error_headers(failed)) if error_headers is not None else {}
     if error.retry_after_s is not None:
-        body["retry_after_s"] = error.retry_after_s
         headers["retry-after"] = str(max(1, round(error.retry_after_s)))
-    if status == 401:
+    if error.status == 401:
         headers["www-authenticate"] = "Bearer"
-    return JSONResponse(body, status, headers)
+    if error.status == 426:
+        headers["upgrade"] = "websocket"
+    return JSONResponse(error_body(failed, error.status), error.status, headers)

@@ -12,12 +12,13 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Receive, Scope, Send
 
 from gateway.dialects import LIST_ENDPOINTS, SPEECH_ENDPOINTS, VENDOR_PATHS, ListEndpoint, SpeechEndpoint
-from gateway.dialects.http_speech import STATUS, ErrorBody, HttpSpeechDialect
+from gateway.dialects.base import ErrorBody
+from gateway.dialects.http_speech import STATUS, HttpSpeechDialect
 from gateway.errors import ErrorCode, HandshakeError
 from gateway.events import Failed
 from gateway.held_audio import HeldFile
 from gateway.routes import admit, handshake_of, run_peer
-from gateway.service import Service
+from gateway.service import Service, refusal
 from gateway.transports.http_stream import HttpStreamTransport
 from gateway.transports.websocket import DROP_EXTENSION
 
@@ -102,13 +103,10 @@ async def _body(request: Request, max_bytes: int, within_s: float) -> bytes:
 def _refused(service: Service, error_body: ErrorBody, error: HandshakeError) -> JSONResponse:
     """A request that no session was made for."""
     service.metrics.handshake_refused(error.status)
-    headers = {"connection": "close"} if error.status in (408, 413) else {}  # the rest of the body is not read
-    if error.retry_after_s is not None:
-        headers["retry-after"] = str(max(1, round(error.retry_after_s)))
-    if error.status == 401:
-        headers["www-authenticate"] = "Bearer"
-    failed = Failed(error.code, error.message, is_retryable=error.is_retryable, retry_after_s=error.retry_after_s)
-    return JSONResponse(error_body(failed, error.status), error.status, headers)
+    response = refusal(error, error_body)
+    if error.status in (408, 413):
+        response.headers["connection"] = "close"  # the rest of the body is not read
+    return response
 
 
 async def _list(service: Service, endpoint: ListEndpoint, request: Request) -> Response:

@@ -7,30 +7,47 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.auth import Access
-from gateway.dialects import cartesia_http, credentials, deepgram_http, elevenlabs_http, openai_speech
-from gateway.dialects.base import Dialect, Handshake, ServerFacts
+from gateway.dialects import (
+    cartesia_http,
+    credentials,
+    deepgram_http,
+    elevenlabs_http,
+    jambonz,
+    livekit,
+    native,
+    openai_speech,
+)
+from gateway.dialects.base import Dialect, ErrorBody, ErrorHeaders, Handshake, ServerFacts
 from gateway.dialects.cartesia import CartesiaDialect
 from gateway.dialects.deepgram import DeepgramDialect
 from gateway.dialects.deepgram_flux import DeepgramFluxDialect
 from gateway.dialects.elevenlabs import ElevenLabsDialect
-from gateway.dialects.http_speech import ErrorBody, ReadOrder
+from gateway.dialects.http_speech import ReadOrder
 from gateway.dialects.jambonz import JambonzDialect
 from gateway.dialects.livekit import LiveKitDialect
 from gateway.dialects.native import NativeDialect
 from gateway.dialects.openai_realtime import OpenAiRealtimeDialect
+from gateway.events import Failed
 
 Authenticate = Callable[[Access, Handshake, float], str]
+
+
+def _no_headers(event: Failed) -> Mapping[str, str]:
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
 class DialectEntry:
     """A dialect and the WebSocket paths it answers. `authenticate` returns the name of the key that the handshake
-    proves, or raises HandshakeError; vendors carry it in headers of their own. `make` may raise HandshakeError."""
+    proves, or raises HandshakeError; vendors carry it in headers of their own. `make` may raise HandshakeError.
+    `error_body` and `error_headers`: how its client is told of an upgrade that is refused."""
 
     name: str
     paths: tuple[str, ...]
     make: Callable[[Handshake, ServerFacts], Dialect]
     authenticate: Authenticate
+    error_body: ErrorBody
+    error_headers: ErrorHeaders = _no_headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,54 +82,65 @@ DIALECTS: Final[tuple[DialectEntry, ...]] = (
         paths=("/antiphon/v1/speak",),
         make=lambda handshake, server: NativeDialect(handshake, server.limits.message_bytes),
         authenticate=credentials.bearer,
+        error_body=native.error_body,
     ),
     DialectEntry(
         name="elevenlabs stream",
         paths=_mounted("elevenlabs", "/v1/text-to-speech/{voice_id}/stream-input"),
         make=lambda handshake, server: ElevenLabsDialect(handshake, server, "single"),
         authenticate=credentials.elevenlabs,
+        error_body=elevenlabs_http.error_body,
     ),
     DialectEntry(
         name="elevenlabs multi",
         paths=_mounted("elevenlabs", "/v1/text-to-speech/{voice_id}/multi-stream-input"),
         make=lambda handshake, server: ElevenLabsDialect(handshake, server, "multi"),
         authenticate=credentials.elevenlabs,
+        error_body=elevenlabs_http.error_body,
     ),
     DialectEntry(
         name="cartesia",
         paths=_mounted("cartesia", "/tts/websocket"),
         make=CartesiaDialect,
         authenticate=credentials.cartesia,
+        error_body=cartesia_http.error_body,
     ),
     DialectEntry(
         name="deepgram",
         paths=_mounted("deepgram", "/v1/speak"),
         make=DeepgramDialect,
         authenticate=credentials.deepgram,
+        error_body=deepgram_http.error_body,
+        error_headers=deepgram_http.error_headers,
     ),
     DialectEntry(
         name="deepgram flux",
         paths=_mounted("deepgram", "/v2/speak"),
         make=DeepgramFluxDialect,
         authenticate=credentials.deepgram,
+        error_body=deepgram_http.error_body,
+        error_headers=deepgram_http.error_headers,
     ),
     DialectEntry(
         name="livekit",
         paths=_mounted("livekit", "/v1/tts"),
         make=LiveKitDialect,
         authenticate=credentials.livekit,
+        error_body=livekit.error_body,
     ),
     DialectEntry(
         name="openai realtime",
         paths=_mounted("openai", "/v1/realtime"),
         make=OpenAiRealtimeDialect,
         authenticate=credentials.openai_realtime,
+        error_body=openai_speech.error_body,
     ),
     DialectEntry(
         name="jambonz",
         paths=("/jambonz/tts",),
         make=JambonzDialect,
         authenticate=credentials.bearer,
+        error_body=jambonz.error_body,
     ),
 )
 
@@ -183,6 +211,8 @@ LIST_ENDPOINTS: Final[tuple[ListEndpoint, ...]] = (
 )
 
 VENDOR_PATHS: Final[Mapping[str, ErrorBody]] = {
+    "/livekit/{rest:path}": livekit.error_body,
+    "/jambonz/{rest:path}": jambonz.error_body,
     "/v1/audio/{rest:path}": openai_speech.error_body,
     "/v1/models/{rest:path}": openai_speech.error_body,
     "/v1/realtime": openai_speech.error_body,

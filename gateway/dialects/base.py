@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from engine.speech import ModelInfo
 from gateway.dialects.vendor_names import VendorNames
-from gateway.events import ClientEvent, Limits, ServerEvent
+from gateway.events import ClientEvent, Failed, Limits, ServerEvent
+
+ErrorBody = Callable[[Failed, int], Mapping[str, Any]]
+"""A client's JSON for an error with this HTTP status: of a request, or of an upgrade that is refused."""
+ErrorHeaders = Callable[[Failed], Mapping[str, str]]
+"""What its protocol says of a refused upgrade in headers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,4 +55,5 @@ class _EventBody:
 
 
 def error_body(event: Failed, status: int) -> dict[str, Any]:
-    return error_fields(event)
+    fields = {**error_fields(event), "status_code": status}
+    return {**fields, "error_code": "unauthorized", "title": "Unauthorized"} if status == 401 else fields

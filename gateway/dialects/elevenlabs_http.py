@@ -41,6 +41,8 @@ ERRORS: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.INTERNAL: "internal_error",
 }
 """Our code -> the vendor's `detail.status`."""
+BAD_KEY: Final = "invalid_api_key"
+"""The same for any 401."""
 
 
 def read_order(handshake: Handshake, server: ServerFacts, fields: Fields) -> SpeechOrder:
@@ -131,7 +133,7 @@ class _TimestampBody:
 
 
 def error_body(event: Failed, status: int) -> dict[str, Any]:
-    return {"detail": {"status": ERRORS[event.code], "message": event.message}}
+    return {"detail": {"status": BAD_KEY if status == 401 else ERRORS[event.code], "message": event.message}}
 
 
 def voices(server: ServerFacts) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from gateway.audio.containers import MEDIA_TYPES, Container, ContainerEncoder
 from gateway.audio.silence import short_silence
-from gateway.dialects.base import Handshake, ServerFacts
+from gateway.dialects.base import ErrorBody, Handshake, ServerFacts
 from gateway.dialects.json_fields import Fields, read_fields, wire
 from gateway.errors import ClientError, ErrorCode
 from gateway.events import (
@@ -151,8 +151,6 @@ class SpeechOrder:
 
 ReadOrder = Callable[[Handshake, ServerFacts, Fields], SpeechOrder]
 """A vendor's reading of its request. Raises ClientError."""
-ErrorBody = Callable[[Failed, int], Mapping[str, Any]]
-"""A vendor's JSON for an error with this status."""
 
 
 class HttpSpeechDialect:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from gateway.audio.formats import resolve_format
 from gateway.dialects.base import Handshake, ServerFacts
@@ -119,6 +119,11 @@ class JambonzDialect:
             case Failed():
                 if event.utterance is not None and event.ends_utterance:
                     self._turns.ended(event.utterance)
-                return [wire({"type": "error", "error": event.message, "code": ERRORS[event.code]})]
+                return [wire(error_body(event, 500))]
             case _:
                 return []
+
+
+def error_body(event: Failed, status: int) -> dict[str, Any]:
+    """The same in a message and in a refused upgrade."""
+    return {"type": "error", "error": event.message, "code": ERRORS[event.code]}

@@ -192,3 +192,8 @@ def _speed(fields: Fields) -> Speed:
     """A number; vendors' words for speeds have no common meaning."""
     value = fields.raw("speed")
     return ignored_speed(value) if isinstance(value, str) else speed_within_reach(fields.number("speed"))
+
+
+def error_body(event: Failed, status: int) -> dict[str, Any]:
+    """A refused upgrade's, in the form of the protocol's errors."""
+    return {"type": "error", "message": event.message, "code": status}

@@ -555,16 +555,7 @@ def _message(event: ServerEvent) -> dict[str, Any]:
                 }
             )
         case Failed():
-            return _without_none(
-                {
-                    "type": "error",
-                    "code": event.code.value,
-                    "message": event.message,
-                    "utterance": event.utterance,
-                    "retryable": event.is_retryable,
-                    "retry_after_s": event.retry_after_s,
-                }
-            )
+            return error_fields(event)
         case Resumed():
             return {
                 "type": "resumed",
@@ -578,3 +569,21 @@ def _message(event: ServerEvent) -> dict[str, Any]:
             return _without_none({"type": "pong", "id": event.id})
         case Audio():  # carried by NativeDialect._audio, which numbers its header
             raise AssertionError("audio has its own encoding")
+
+
+def error_fields(event: Failed) -> dict[str, Any]:
+    return _without_none(
+        {
+            "type": "error",
+            "code": event.code.value,
+            "message": event.message,
+            "utterance": event.utterance,
+            "retryable": event.is_retryable,
+            "retry_after_s": event.retry_after_s,
+        }
+    )
+
+
+def error_body(event: Failed, status: int) -> dict[str, Any]:
+    """A refused request's, which is the message of the socket."""
+    return error_fields(event)

@@ -32,6 +32,8 @@ ERRORS: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.INTERNAL: "server_error",
 }
 """Our code -> the API's error type; the code itself goes along as `code`."""
+BAD_KEY: Final = "invalid_api_key"
+"""The `code` of any 401."""
 
 
 def error_fields(code: ErrorCode, message: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from gateway.dialects.http_speech import (
     server_sent_event,
 )
 from gateway.dialects.json_fields import Fields
-from gateway.dialects.openai_errors import error_fields
+from gateway.dialects.openai_errors import BAD_KEY, error_fields
 from gateway.dialects.remarks import speed_within_reach
 from gateway.errors import ClientError, ErrorCode, WarningCode
 from gateway.events import Audio, Done, Failed, Remark, UtteranceOptions, Words
@@ -121,7 +121,8 @@ class _EventBody:
 
 
 def error_body(event: Failed, status: int) -> dict[str, Any]:
-    return {"error": error_fields(event.code, event.message)}
+    fields = error_fields(event.code, event.message)
+    return {"error": {**fields, "code": BAD_KEY} if status == 401 else fields}
 
 
 def models(server: ServerFacts) -> dict[str, Any]:

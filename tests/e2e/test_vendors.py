@@ -5,14 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus
+from websockets.http11 import Response
 from websockets.typing import Subprotocol
 
+from gateway.dialects import DIALECTS, VENDOR_PATHS
+from gateway.errors import ErrorCode
+from gateway.events import Failed
 from tests.fakes.fake_model import WholeFramesModel
 from tests.fakes.gateway import RECEIVE_S, RunningGateway, running_gateway
 
@@ -83,23 +90,112 @@ async def test_every_vendor_is_mounted_under_its_name_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "status"),
+    ("path", "status", "value"),
     [
-        ("/v1/text-to-speech/alto/multi-stream-input?output_format=midi_1", 400),
-        ("/v1/speak?encoding=opus", 400),
-        ("/v2/speak?sample_rate=12345", 400),
-        ("/v1/text-to-speech/nobody/stream-input", 404),
-        ("/v1/speak?model=nobody", 404),
-        ("/jambonz/tts?voice=nobody", 404),
+        ("/v1/text-to-speech/alto/multi-stream-input?output_format=midi_1", 400, "midi_1"),
+        ("/v1/speak?encoding=opus", 400, "opus"),
+        ("/v2/speak?sample_rate=12345", 400, "12345"),
+        ("/v1/text-to-speech/nobody/stream-input", 404, "nobody"),
+        ("/v1/speak?model=nobody", 404, "nobody"),
+        ("/jambonz/tts?voice=nobody", 404, "nobody"),
     ],
 )
-async def test_an_url_that_cannot_be_served_is_refused_before_the_upgrade(path: str, status: int) -> None:
+async def test_an_url_that_cannot_be_served_is_refused_before_the_upgrade(path: str, status: int, value: str) -> None:
     async with running_gateway(settings={"dialects": {"unknown_names": "error"}}) as gateway:
         with pytest.raises(InvalidStatus) as refused:
             async with open_socket(gateway, path):
                 pass
     assert refused.value.response.status_code == status
-    assert json.loads(refused.value.response.body or b"")["message"]
+    assert value in bytes(refused.value.response.body or b"").decode()
+
+
+SOCKETS = [(entry, path) for entry in DIALECTS for path in entry.paths]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What keeps an upgrade out: settings, or something that happens to the server, or what the client sends."""
+
+    status: int
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    happens: Callable[[RunningGateway], None] = lambda gateway: None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    has_peer: bool = False
+    """Another connection is open."""
+
+
+def _starting(gateway: RunningGateway) -> None:
+    gateway.service.is_ready = False
+
+
+def _draining(gateway: RunningGateway) -> None:
+    gateway.service.admission.drain()
+
+
+REFUSALS = {
+    "no key": Refusal(401, {"keys": {"agent": KEY}}),
+    "a foreign page": Refusal(403, headers={"origin": "http://evil.example"}),
+    "too many of one key": Refusal(429, {"limits": {"connections_per_key": 1}}, has_peer=True),
+    "full": Refusal(503, {"limits": {"connections": 1}}, has_peer=True),
+    "not ready": Refusal(503, happens=_starting),
+    "shutting down": Refusal(503, happens=_draining),
+}
+
+
+async def refused(gateway: RunningGateway, path: str, headers: Mapping[str, str]) -> tuple[Response, dict[str, Any]]:
+    with pytest.raises(InvalidStatus) as caught:
+        async with open_socket(gateway, path, additional_headers=headers):
+            pass
+    return caught.value.response, json.loads(caught.value.response.body or b"")
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+async def test_a_refused_upgrade_is_told_in_the_errors_of_whose_path_it_is(name: str) -> None:
+    """Native's own says what there is to tell; every dialect has to tell that."""
+    case = REFUSALS[name]
+    async with running_gateway(settings=case.settings) as gateway, AsyncExitStack() as peers:
+        if case.has_peer:
+            await peers.enter_async_context(open_socket(gateway, "/antiphon/v1/speak"))
+        case.happens(gateway)
+        _, told = await refused(gateway, "/antiphon/v1/speak", case.headers)
+        failed = Failed(ErrorCode(told["code"]), told["message"], None, told["retryable"], told.get("retry_after_s"))
+        for entry, path in SOCKETS:
+            response, body = await refused(gateway, path.format(voice_id="alto"), case.headers)
+            assert response.status_code == case.status
+            assert body == entry.error_body(failed, case.status)
+            assert response.headers["content-type"] == "application/json"
+            assert ("retry-after" in response.headers) == (case.status in (429, 503))
+            for header, value in entry.error_headers(failed).items():
+                assert response.headers[header] == value
+
+
+async def test_an_upgrade_of_a_path_without_a_socket_is_a_404_in_the_errors_of_whose_path_it_is() -> None:
+    async with running_gateway() as gateway:
+        for path, error_body in VENDOR_PATHS.items():
+            if any(path in entry.paths for entry in DIALECTS):
+                continue
+            asked = path.replace("{rest:path}", "no/such")
+            response, body = await refused(gateway, asked, {})
+            message = f"no WebSocket is served at {asked!r} (docs/dialects.md)"
+            assert response.status_code == 404
+            assert body == error_body(Failed(ErrorCode.UNKNOWN_TYPE, message), 404)
+        for asked in ("/", "/nowhere", "/antiphon/v2/speak", "/web/style.css"):
+            response, body = await refused(gateway, asked, {})
+            assert (response.status_code, body["code"]) == (404, "unknown_type")
+
+
+async def test_a_plain_request_at_a_sockets_path_is_told_what_an_upgrade_would_be() -> None:
+    settings = {"dialects": {"unknown_names": "error"}, "limits": {"connections": 1}}
+    async with running_gateway(settings=settings) as gateway, httpx.AsyncClient(base_url=gateway.http) as client:
+        for entry, path in SOCKETS:
+            answer = await client.get(path.format(voice_id="alto"))
+            assert (answer.status_code, answer.headers["upgrade"]) == (426, "websocket")
+            message = "this path is a WebSocket: connect with an upgrade"
+            assert answer.json() == entry.error_body(Failed(ErrorCode.BAD_MESSAGE, message), 426)
+        for path in ("/v1/text-to-speech/nobody/stream-input", "/v1/speak?model=nobody", "/jambonz/tts?voice=nobody"):
+            assert (await client.get(path)).status_code == 404
+        async with open_socket(gateway, "/tts/websocket"):
+            assert (await client.get("/tts/websocket")).status_code == 503
 
 
 async def test_a_browsers_key_comes_in_the_subprotocols_and_one_of_them_is_accepted() -> None:

@@ -232,6 +232,16 @@ def test_every_error_code_has_a_wire_form(entry: DialectEntry, code: ErrorCode) 
     assert "a sentence with the value" in str(messages[0])
 
 
+@pytest.mark.parametrize("entry", DIALECTS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("code", ErrorCode)
+def test_every_error_code_has_a_form_for_a_refused_upgrade(entry: DialectEntry, code: ErrorCode) -> None:
+    failed = Failed(code, "a sentence with the válue", retry_after_s=2.0)
+    assert "a sentence with the v" in json.dumps(entry.error_body(failed, STATUS[code]))
+    for name, value in entry.error_headers(failed).items():
+        assert f"{name}: {value}".isascii()
+        assert value.isprintable()
+
+
 HTTP = {path: endpoint for endpoint in SPEECH_ENDPOINTS for path in endpoint.paths if path.startswith(("/v", "/tts"))}
 """By path: what an endpoint answers may hang on it."""
 

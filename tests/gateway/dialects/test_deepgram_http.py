@@ -35,7 +35,15 @@ def test_the_audio_comes_with_the_vendors_headers() -> None:
 
 
 def test_an_error_has_the_vendors_names() -> None:
-    assert deepgram_http.error_body(Failed(ErrorCode.QUOTA, "why"), 429) == {"err_code": "NET-0002", "err_msg": "why"}
+    failed = Failed(ErrorCode.CAPACITY, "wh\u00fd")
+    assert deepgram_http.error_body(failed, 503) == {"err_code": "NET-0002", "err_msg": "wh\u00fd"}
+    assert deepgram_http.error_body(failed, 429)["err_code"] == "TOO_MANY_REQUESTS"
+    assert deepgram_http.error_body(failed, 401)["err_code"] == "INVALID_AUTH"
+
+
+def test_a_refused_upgrade_says_why_in_a_header_of_plain_characters() -> None:
+    failed = Failed(ErrorCode.VOICE_NOT_FOUND, "no \u00fd\r\nx-other: 1")
+    assert deepgram_http.error_headers(failed) == {"dg-error": "no \\xfd  x-other: 1"}
 
 
 def test_a_body_without_text_is_refused() -> None:
