@@ -468,7 +468,7 @@ class LocalEngine:
         return stream
 
     def _extend(self, utterance: int, segment: Segment) -> None:
-        self._scheduler.extend(utterance, segment, self._clock())
+        self._route(self._scheduler.extend(utterance, segment, self._clock()))
         self._news.set()
 
     def _finish(self, utterance: int) -> None:

@@ -22,6 +22,7 @@ Boundary = Literal["clause", "sentence", "paragraph", "forced", "end"]
 WordTimingKind = Literal["exact", "estimated"]
 TagSupport = Literal["rendered", "approximated", "contextual", "unsupported"]
 TagScope = Literal["utterance", "session"]
+TextUnit = Literal["clause", "word"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,9 @@ class Segment:
     states them again. Their `at` and `span` are those of the segment they stood in."""
     language: str | None = None
     """BCP 47 primary subtag or script-derived guess ("en", "zh", "ar" ...); None = the utterance's language."""
+    is_continuation: bool = False
+    """It goes on where the segment before it ended, in the same text; filled in by the engine, for families that speak
+    text while it is being written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,3 +179,5 @@ class ModelInfo:
     can_clone: bool = False
     has_text_normalizer: bool = False
     """It reads numbers, dates and the like itself."""
+    text_unit: TextUnit = "clause"
+    """What its segments should be: whole clauses and sentences, or single words as soon as they cannot change."""

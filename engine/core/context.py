@@ -26,6 +26,8 @@ class Unit:
     revision: int
     length: int
     payload: object
+    first: int = 0
+    """Which of the segment's tokens, or of the block's rows, its first position holds."""
 
     @property
     def key(self) -> UnitKey:
@@ -141,7 +143,7 @@ class Context:
             if budget <= 0:
                 break
             end = min(unit.length, skipped + budget)
-            pieces.append(Piece(unit.kind, unit.block, skipped, end, unit.payload))
+            pieces.append(Piece(unit.kind, unit.block, unit.first + skipped, unit.first + end, unit.payload))
             self.append(unit.key, end - skipped)
             budget -= end - skipped
             skipped = 0

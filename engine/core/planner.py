@@ -13,8 +13,10 @@ import heapq
 from itertools import islice
 from math import ceil
 
+from engine.core.context import Context
 from engine.core.costs import Costs
 from engine.core.flight import Fill, Launched
+from engine.core.growing_text import GrowingText
 from engine.core.roster import Roster
 from engine.core.sequence import Block, BlockStatus, Sequence, SequenceStatus
 from engine.core.step import DecodeItem, Forget, Opening, Piece, PrefillItem, StepPlan, VocodeItem
@@ -53,7 +55,8 @@ class Planner:
         """Everything in one plan: the only one that is out."""
         windows = self._ready_windows(now_s)
         fills, prefill = self._plan_prefill(now_s, windows, self.spec.max_prefill_tokens)
-        decode = self._plan_decode(now_s)
+        decode, insertions = self._plan_decode(now_s)
+        prefill += insertions
         is_urgent = self._is_urgent(windows, now_s)
         is_urgent = is_urgent or any(fill.sequence.clock.lead_s(now_s) < self._pacing.urgent_lead_s for fill in fills)
         voicing = self._plan_vocode(now_s, windows, is_urgent)
@@ -175,19 +178,34 @@ class Planner:
             planned[(sequence_id, block.number)] = (block, item)
         return planned
 
-    def _plan_decode(self, now_s: float) -> list[DecodeItem]:
+    def _plan_decode(self, now_s: float) -> tuple[list[DecodeItem], list[PrefillItem]]:
+        """The next row of every sequence that may have it; where text goes in before it, as a prefill."""
         may_go_on = self._may_go_on
         runnable = [sequence for sequence in self._roster.decoding.values() if may_go_on(sequence, now_s)]
         if len(runnable) > self.spec.max_decode_batch:
             runnable = heapq.nsmallest(self.spec.max_decode_batch, runnable, key=self._row_deadline_s)
-        items = []
+        items: list[DecodeItem] = []
+        insertions: list[PrefillItem] = []
         for sequence in runnable:
             block, context = sequence.current, sequence.context
             assert block is not None
             assert context is not None
+            if block.text is not None and block.text.is_stop(block.rows):
+                insertions.append(self._insertion(sequence, block, block.text, context))
+                continue
             items.append(DecodeItem(sequence.id, block.number, block.rows, context.length, context.page_table))
-            context.append(block.audio_key, 1)
-        return items
+            context.append(block.audio_key if block.text is None else block.text.audio_unit.key, 1)
+        return items, insertions
+
+    def _insertion(self, sequence: Sequence, block: Block, text: GrowingText, context: Context) -> PrefillItem:
+        """Text between a block's rows: the row before, and what is spoken next."""
+        first, pieces = context.length, text.next_pieces(block.rows)
+        for unit, piece in pieces:
+            context.append(unit.key, piece.end - piece.start)
+        self._roster.counters.prefilled += len(pieces) - 1
+        return PrefillItem(
+            sequence.id, tuple(piece for _, piece in pieces), first, context.page_table, block.number, row=block.rows
+        )
 
     def _plan_prefill(
         self, now_s: float, windows: list[ReadyWindow], budget: int
@@ -239,6 +257,9 @@ class Planner:
     def _may_go_on(self, sequence: Sequence, now_s: float) -> bool:
         """May a block that has begun have its next row? Frames that wait for the vocoder are no reason against it until
         the vocoder has all that it can want: it may be this row that it waits for."""
+        block = sequence.current
+        if block is not None and block.text is not None and block.text.is_stop(block.rows) and not block.text.has_next:
+            return False
         return (
             sequence.unread_samples < self._max_unread_samples
             and sequence.unvoiced_frames <= self._max_unvoiced_frames
@@ -287,11 +308,14 @@ class Planner:
             self._roster.move_window(sequence, block)
             block.take_number(sequence.next_number)
         layout = sequence.layout(sequence.history, block, block.rows - 1)
-        positions = sum(unit.length for unit in layout)
-        rows_left = block.prepared.max_rows - max(0, block.rows - 1)
+        if block.text is None:
+            positions = sum(unit.length for unit in layout) + block.prepared.max_rows - max(0, block.rows - 1)
+        else:
+            assert self.spec.text_cadence is not None
+            positions = utterance.prompt.tokens + self.spec.text_cadence.max_positions
         sequence.choose_context(layout)
         stalled = [s for s in self._roster.decoding.values() if s.unread_samples >= self._max_unread_samples]
-        parked = self._roster.residency.reserve(sequence, positions + rows_left, stalled)
+        parked = self._roster.residency.reserve(sequence, positions, stalled)
         if parked is None:
             return False
         for other in parked:
@@ -328,15 +352,20 @@ class Planner:
             fills.append(Fill(sequence, block, None, 0, True))
             self._roster.counters.prefilled += 1
             return 1
+        if block.text is not None and block.rows == 0:
+            block.text.lengthen_opening()
         layout = sequence.layout(sequence.history, block, block.rows - 1)
         pieces = context.fill(layout, budget)
         if not pieces:
             return 0
         filled = sum(piece.end - piece.start for piece in pieces)
         is_complete = context.length == sum(unit.length for unit in layout)
-        samples_block = block.number if is_complete and block.rows == 0 else None
+        is_start = is_complete and block.rows == 0
+        has_question = is_start and block.text is not None and not block.text.has_begun
+        samples_block = block.number if is_start and not has_question else None
+        asks_block = block.number if has_question else None
         first = context.length - filled
-        items.append(PrefillItem(sequence.id, pieces, first, context.page_table, samples_block))
+        items.append(PrefillItem(sequence.id, pieces, first, context.page_table, samples_block, asks_block=asks_block))
         fills.append(Fill(sequence, block, context, context.length, is_complete))
         self._roster.counters.prefilled += filled
         return filled

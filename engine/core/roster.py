@@ -217,6 +217,16 @@ class Roster:
         block.window_end = block.voiced_frames + size
         block.window_due_s = sequence.clock.ends_at_s - self.pacing.urgent_lead_s
 
+    def pass_over(self, sequence: Sequence, block: Block, now_s: float) -> None:
+        """The next block has nothing to be spoken: only its end is to be told, when its turn to be heard comes."""
+        block.utterance.queue.popleft()
+        block.utterance.blocks.append(block)
+        block.take_number(sequence.next_number)
+        sequence.next_number += 1
+        block.move(BlockStatus.GENERATING)
+        block.move(BlockStatus.GENERATED)
+        self.begin_voicing(sequence, block, now_s)
+
     def roll_back(self, sequence: Sequence, block: Block, heard: Heard) -> None:
         """Keep the heard part of a block as history, wherever the block stands now."""
         self.take_from_work(sequence, block)

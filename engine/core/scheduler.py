@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 from engine.core.costs import Costs
 from engine.core.deadlines import Pacing
 from engine.core.flight import Fill, Launched
+from engine.core.growing_text import GrowingText
 from engine.core.heard import cut_at_heard
 from engine.core.planner import Planner
 from engine.core.roster import Counters, Heard, Roster
 from engine.core.sequence import Block, BlockStatus, Sequence, SequenceStatus, Utterance
 from engine.core.step import (
+    AudioDecision,
     BlockFrames,
     ModelSpec,
     PreparedPrompt,
@@ -30,7 +32,7 @@ from engine.core.step import (
 )
 from engine.core.tags_in_force import tags_in_force
 from engine.errors import SpeechFailedError, TooLongError
-from engine.speech import AudioChunk, Notice, Pcm, Segment, SpeechRequest, WordTiming
+from engine.speech import AudioChunk, Control, Notice, Pcm, Segment, SpeechRequest, WordTiming
 
 Prepare = Callable[[Segment, SpeechRequest], PreparedText]
 
@@ -123,33 +125,63 @@ class Scheduler:
         """Its state, to be read only; None once it cannot be cancelled any more."""
         return self._roster.utterances.get(utterance_id)
 
-    def extend(self, utterance_id: int, segment: Segment, now_s: float) -> None:
-        """Append a segment. Raises TooLongError where its pages could not be had with nobody else there, and
-        SpeechFailedError where the model made nothing of it that could be spoken."""
+    def extend(self, utterance_id: int, segment: Segment, now_s: float) -> list[Delivery]:
+        """Append a segment; answers what may be told at once where there is nothing in it to be spoken. Raises
+        TooLongError where its pages could not be had with nobody else there, and SpeechFailedError where the model made
+        nothing of it that could be spoken."""
         utterance = self._roster.utterances[utterance_id]
         sequence = utterance.sequence
         carried = utterance.tags
         if carried is None:
             carried = sequence.tags if utterance.request.tag_scope == "session" else ()
         segment = replace(segment, carried=carried)
+        block = self._grow(utterance, segment) or self._new_block(utterance, segment, now_s)
+        sequence.tags = utterance.tags = tags_in_force(segment)
+        utterance.timeline.note("queued", now_s)
+        if self.spec.text_cadence is not None and (segment.boundary == "end" or self._is_full(block)):
+            utterance.close_text()
+        out: list[Delivery] = []
+        self._settle(sequence, now_s, out)
+        return out
+
+    def _grow(self, utterance: Utterance, segment: Segment) -> Block | None:
+        """The utterance's growing block with the segment in it; None where there is none."""
+        block, cadence = utterance.growing, self.spec.text_cadence
+        if block is None or cadence is None:
+            return None
+        continuation = replace(segment, carried=(), is_continuation=True)
+        block.grow(continuation, self._prepare(continuation, utterance.request), cadence)
+        return block
+
+    def _new_block(self, utterance: Utterance, segment: Segment, now_s: float) -> Block:
         prepared = self._prepare(segment, utterance.request)
-        if self.spec.codebooks and (prepared.tokens < 1 or prepared.max_rows < self.spec.codebooks):
+        codebooks, cadence = self.spec.codebooks, self.spec.text_cadence
+        if codebooks and prepared.tokens and prepared.max_rows < codebooks:
             raise SpeechFailedError(
-                f"the model prepared {prepared.tokens} positions and {prepared.max_rows} rows for a segment; "
-                f"it takes at least 1 and {self.spec.codebooks}"
+                f"the model prepared {prepared.max_rows} rows for a segment; it takes at least {codebooks}"
             )
-        most = utterance.prompt.tokens + prepared.tokens + prepared.max_rows
-        if not self._roster.residency.positions_that_fit(utterance.prompt, most):
+        needed = prepared.tokens + prepared.max_rows if cadence is None else cadence.max_positions
+        needed += utterance.prompt.tokens
+        if not self._roster.residency.positions_that_fit(utterance.prompt, needed):
             raise TooLongError(
-                f"the segment needs {most} positions with its voice prompt; "
+                f"the segment needs {needed} positions with its voice prompt; "
                 f"there are {self.spec.page_count * self.spec.page_tokens}"
             )
-        sequence.tags = utterance.tags = tags_in_force(segment)
-        block = Block(utterance, segment, prepared, self.spec.codebooks, now_s)
+        text = None if cadence is None or not prepared.tokens else GrowingText(cadence)
+        block = Block(utterance, segment, prepared, codebooks, now_s, text)
+        if text is not None:
+            text.append(prepared)
+            utterance.growing = block
         utterance.queue.append(block)
         utterance.pending_blocks += 1
-        utterance.timeline.note("queued", now_s)
-        self._roster.settle(sequence)
+        return block
+
+    def _is_full(self, block: Block) -> bool:
+        """It should take no more text: it has enough, or half of that and a good place to end."""
+        if block.text is None:
+            return False
+        is_sentence_end = block.segments[-1].boundary in ("sentence", "paragraph")
+        return block.text.is_full or (is_sentence_end and block.text.is_half_full)
 
     def finish(self, utterance_id: int, now_s: float) -> list[Delivery]:
         """No more segments. Answers the final chunk where everything has been delivered before."""
@@ -157,12 +189,14 @@ class Scheduler:
         if utterance is None or utterance.is_finished:
             return []
         utterance.is_finished = True
-        self._roster.settle(utterance.sequence)
-        if utterance.pending_blocks:
-            return []
-        utterance.timeline.renote("generated", now_s)
-        self._roster.retire(utterance)
-        return [Spoken(utterance_id, AudioChunk(self._empty_pcm, utterance.delivered_samples, is_final=True))]
+        utterance.close_text()
+        out: list[Delivery] = []
+        if not utterance.pending_blocks:
+            utterance.timeline.renote("generated", now_s)
+            self._roster.retire(utterance)
+            out.append(Spoken(utterance_id, AudioChunk(self._empty_pcm, utterance.delivered_samples, is_final=True)))
+        self._settle(utterance.sequence, now_s, out)
+        return out
 
     def read(self, utterance_id: int, samples: int) -> None:
         """The utterance's reader has taken a chunk of so many samples."""
@@ -183,9 +217,7 @@ class Scheduler:
         sequence = utterance.sequence
         parts = [self._heard_part(block, heard_samples, heard_chars) for block in utterance.blocks]
         if utterance.tags is not None and utterance.tags is sequence.tags:
-            heard = [part.segment for part in parts if part is not None]
-            first = next(iter((*utterance.blocks, *utterance.queue)), None)
-            sequence.tags = tags_in_force(heard[-1]) if heard else first.segment.carried if first else ()
+            sequence.tags = self._heard_tags(utterance, parts)
         for block, part in zip(list(utterance.blocks), parts, strict=True):
             if part is None:
                 self._roster.remove_block(sequence, block)
@@ -220,6 +252,8 @@ class Scheduler:
             self._fail_block(failure.sequence, failure.block, failure.message, now_s, out)
         for fill in launched.fills:
             self._commit_fill(fill)
+        for decision in result.decisions:
+            self._commit_decision(decision)
         for outcome in result.rows:
             self._commit_rows(outcome, now_s, out)
         for frames in result.frames:
@@ -234,7 +268,7 @@ class Scheduler:
         """The plan failed as a whole: its sequences start afresh, their utterances fail."""
         launched = self._roster.flight.land(plan)
         out: list[Delivery] = []
-        touched = {fill.sequence.id for fill in launched.fills}
+        touched = {item.sequence for item in plan.prefill}
         touched.update(item.sequence for item in plan.decode)
         touched.update(sequence_id for sequence_id, _ in launched.voicing)
         for sequence_id in sorted(touched):
@@ -245,7 +279,7 @@ class Scheduler:
             for utterance in dict.fromkeys(block.utterance for block in blocks):
                 self._fail_utterance(utterance, message, now_s, out)
             self._roster.forget_sequence(sequence)
-            self._roster.settle(sequence)
+            self._settle(sequence, now_s, out)
         for forget in plan.forgets:
             if forget.sequence not in touched:
                 self._roster.forget_again(forget)
@@ -267,6 +301,12 @@ class Scheduler:
         is_resumed = fill.is_complete and fill.block.rows > 0
         if is_resumed and sequence.current is fill.block and sequence.status is SequenceStatus.FILLING:
             self._roster.begin_decoding(sequence)
+
+    def _commit_decision(self, decision: AudioDecision) -> None:
+        sequence = self._roster.sequences.get(decision.sequence)
+        block = sequence.current if sequence is not None else None
+        if block is not None and block.number == decision.block and block.text is not None:
+            block.text.answer(decision.may_begin)
 
     def _commit_rows(self, outcome: RowOutcome, now_s: float, out: list[Delivery]) -> None:
         sequence = self._roster.sequences.get(outcome.sequence)
@@ -338,22 +378,22 @@ class Scheduler:
         out: list[Delivery],
     ) -> None:
         utterance = block.utterance
-        if is_block_end:
-            utterance.pending_blocks -= 1
-        is_final = is_block_end and utterance.is_finished and utterance.pending_blocks == 0
-        chunk = AudioChunk(
-            pcm,  # type: ignore[arg-type]  # passes through unread
-            utterance.delivered_samples,
-            words,
-            tuple(block.notices),
-            is_block_end,
-            is_final,
-        )
+        start_sample, notices = utterance.delivered_samples, tuple(block.notices)
         block.notices.clear()
         utterance.delivered_samples += sample_count
         utterance.unread_samples += sample_count
         utterance.sequence.unread_samples += sample_count
-        out.append(Spoken(utterance.id, chunk))
+        if not is_block_end:
+            out.append(Spoken(utterance.id, AudioChunk(pcm, start_sample, words, notices)))  # type: ignore[arg-type]
+            return
+        utterance.pending_blocks -= 1
+        is_last = utterance.is_finished and utterance.pending_blocks == 0
+        more = len(block.segments) - 1  # each segment of a growing text has an end of its own
+        ends = [AudioChunk(pcm, start_sample, words, notices, True, is_last and not more)]  # type: ignore[arg-type]
+        for left in range(more, 0, -1):
+            is_final = is_last and left == 1
+            ends.append(AudioChunk(self._empty_pcm, utterance.delivered_samples, (), (), True, is_final))
+        out.extend(Spoken(utterance.id, chunk) for chunk in ends)
 
     def _end_block(self, sequence: Sequence, block: Block, now_s: float, out: list[Delivery]) -> None:
         """All rows (or frames) of the current block are there."""
@@ -362,8 +402,10 @@ class Scheduler:
         self._roster.counters.blocks += 1
         if self.spec.history_blocks and not block.is_poisoned:
             sequence.history.append(block)
+        if block.utterance.growing is block:  # cut short: what is still to come is another block
+            block.utterance.close_text()
         self._roster.leave_block(sequence)
-        self._roster.settle(sequence)
+        self._settle(sequence, now_s, out)
         if sequence.voicing[0] is block:
             self._flush_silent(sequence, now_s, out)
 
@@ -386,6 +428,17 @@ class Scheduler:
         if block.status is BlockStatus.GENERATED and not block.frames:
             self._deliver(block, self._empty_pcm, 0, (), True, now_s, out)
             self._end_voicing(sequence, now_s, out)
+
+    def _settle(self, sequence: Sequence, now_s: float, out: list[Delivery]) -> None:
+        """Between blocks: pass over those in which nothing is to be spoken; wait for the next one's turn, or rest."""
+        while sequence.current is None:
+            block = sequence.next_block()
+            if block is None or block.prepared.tokens:
+                break
+            self._roster.pass_over(sequence, block, now_s)
+            if sequence.voicing[0] is block:
+                self._flush_silent(sequence, now_s, out)
+        self._roster.settle(sequence)
 
     def _attend_voicing(self, sequence: Sequence, now_s: float, out: list[Delivery]) -> None:
         """Blocks were taken out of `voicing`: see to the one that is first now."""
@@ -414,6 +467,14 @@ class Scheduler:
             return Heard(frames, segment, block.prepared)
         return Heard(frames, segment, self._prepare(segment, block.utterance.request))
 
+    def _heard_tags(self, utterance: Utterance, parts: list[Heard | None]) -> tuple[Control, ...]:
+        """State tags in force where its listener stopped."""
+        heard = [part.segment for part in parts if part is not None]
+        if heard:
+            return tags_in_force(heard[-1])
+        first = next(iter((*utterance.blocks, *utterance.queue)), None)
+        return first.segment.carried if first is not None else ()
+
     # ---- the ways of an utterance --------------------------------------------------------------------------------
 
     def _drop_utterance(self, utterance: Utterance, now_s: float, out: list[Delivery]) -> None:
@@ -427,7 +488,7 @@ class Scheduler:
         utterance.unread_samples = 0
         if utterance in sequence.utterances:
             sequence.utterances.remove(utterance)
-        self._roster.settle(sequence)
+        self._settle(sequence, now_s, out)
         self._attend_voicing(sequence, now_s, out)
 
     def _fail_utterance(self, utterance: Utterance, message: str, now_s: float, out: list[Delivery]) -> None:
@@ -454,8 +515,9 @@ class Scheduler:
 
     def _fail_unanswered(self, launched: Launched, result: StepResult, now_s: float, out: list[Delivery]) -> None:
         """A model that leaves an item out would leave its listener waiting for ever."""
-        starts = sum(item.samples_block is not None for item in launched.plan.prefill)
-        is_row_each = len(result.rows) + len(result.frames) == len(launched.plan.decode) + starts
+        starts = sum(item.samples_block is not None or item.asks_block is not None for item in launched.plan.prefill)
+        answers = len(result.rows) + len(result.frames) + len(result.decisions)
+        is_row_each = answers == len(launched.plan.decode) + starts
         if is_row_each and len(result.windows) == len(launched.voicing):
             return
         answered = {(outcome.sequence, outcome.block) for outcome in result.rows}
@@ -464,6 +526,8 @@ class Scheduler:
         asked.extend(
             (item.sequence, item.samples_block) for item in launched.plan.prefill if item.samples_block is not None
         )
+        answered.update((decision.sequence, decision.block) for decision in result.decisions)
+        asked.extend((item.sequence, item.asks_block) for item in launched.plan.prefill if item.asks_block is not None)
         voiced = {(window.sequence, window.block) for window in result.windows}
         failed = {failure.sequence for failure in result.failures}
         missing = [key for key in asked if key not in answered]

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence as Seq
+from dataclasses import replace
 from enum import Enum
 
 from engine.core.context import Context, Unit, UnitKey
 from engine.core.deadlines import PlayoutClock
 from engine.core.delay import frames_of, rows_of
-from engine.core.step import ModelSpec, PreparedPrompt, PreparedText
+from engine.core.growing_text import GrowingText
+from engine.core.step import ModelSpec, PreparedPrompt, PreparedText, TextCadence
 from engine.speech import Control, Notice, Segment, SpeechRequest
 from engine.timeline import Timeline
 
@@ -70,6 +72,7 @@ class Utterance:
     __slots__ = (
         "blocks",
         "delivered_samples",
+        "growing",
         "id",
         "is_finished",
         "pending_blocks",
@@ -100,10 +103,18 @@ class Utterance:
         """No more segments will come."""
         self.tags: tuple[Control, ...] | None = None
         """State tags in force after its last segment; None before its first."""
+        self.growing: Block | None = None
+        """The block that may take its next segment, where text grows."""
+
+    def close_text(self) -> None:
+        """What comes next is no part of the block that was growing."""
+        if self.growing is not None and self.growing.text is not None:
+            self.growing.text.is_closed = True
+        self.growing = None
 
 
 class Block:
-    """A segment and the rows and frames that speak it."""
+    """A segment, or all that one growing text has taken in, and the rows and frames that speak it."""
 
     __slots__ = (
         "audio_key",
@@ -118,8 +129,9 @@ class Block:
         "prepared",
         "queued_at_s",
         "rows",
-        "segment",
+        "segments",
         "status",
+        "text",
         "text_key",
         "text_revision",
         "utterance",
@@ -129,14 +141,23 @@ class Block:
     )
 
     def __init__(
-        self, utterance: Utterance, segment: Segment, prepared: PreparedText, codebooks: int, now_s: float
+        self,
+        utterance: Utterance,
+        segment: Segment,
+        prepared: PreparedText,
+        codebooks: int,
+        now_s: float,
+        text: GrowingText | None = None,
     ) -> None:
         self.number = 0
         """Within the sequence, in the order of speaking; settled when its turn comes."""
         self.utterance = utterance
-        self.segment = segment
+        self.segments = [segment]
         self.prepared = prepared
+        """Of a growing text: what all of it comes to."""
         self.queued_at_s = now_s
+        self.text = text
+        """Where its text may still grow, or grew."""
         self.status = BlockStatus.QUEUED
         self.codebooks = codebooks
         self.rows = 0
@@ -164,10 +185,25 @@ class Block:
             raise AssertionError(f"block {self.number}: {self.status.name} → {status.name} is not a transition")
         self.status = status
 
+    @property
+    def segment(self) -> Segment:
+        """Its only one, or the first of a growing text."""
+        return self.segments[0]
+
+    def grow(self, segment: Segment, prepared: PreparedText, cadence: TextCadence) -> None:
+        """Take another segment into the growing text."""
+        assert self.text is not None
+        self.segments.append(segment)
+        self.text.append(prepared)
+        rows = min(cadence.max_rows, self.prepared.max_rows + prepared.max_rows)
+        self.prepared = replace(self.prepared, tokens=self.text.tokens, max_rows=rows)
+
     def take_number(self, number: int) -> None:
         """Its turn has come, though it may still have to wait for pages."""
         self.number = number
         self._name()
+        if self.text is not None:
+            self.text.begin(number)
 
     def _name(self) -> None:
         self.text_key = ("text", self.number, self.text_revision)
@@ -184,7 +220,7 @@ class Block:
     def cut(self, segment: Segment, prepared: PreparedText, frames: int) -> None:
         """Keep what was heard: `frames` frames, ending as every block ends, and the words that go with them."""
         if segment is not self.segment:
-            self.segment = segment
+            self.segments = [segment]
             self.prepared = prepared
             self.text_revision += 1
         self.audio_revision += 1
@@ -292,6 +328,8 @@ class Sequence:
         for past in history:
             units.append(Unit(*past.text_key, past.prepared.tokens, past.prepared.payload))
             units.append(Unit(*past.audio_key, past.rows, None))
+        if block.text is not None:
+            return [*units, *block.text.units(max(0, rows))]
         units.append(Unit(*block.text_key, block.prepared.tokens, block.prepared.payload))
         if rows > 0:
             units.append(Unit(*block.audio_key, rows, None))

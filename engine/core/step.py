@@ -21,11 +21,11 @@ segment's tokens have their marks themselves."""
 class TextCadence:
     """How a block is spoken whose text is still being written: some text, some rows, one token, some rows …
 
-    Its context is `begin_text`, then tokens one at a time until the family answers that audio may begin (or text has
-    ended, or `max_waits` tokens more were given), then `begin_audio` and `first_rows` rows; from there on, by turns, one
-    token with `begin_audio` and `rows_per_token` rows. Once there is no more text, `end_text` and `begin_audio` are the
-    last; the rows after them come without interruption. While text may still come and none is there, the block waits.
-    The delay pattern runs on over all of it: to the vocoder it is one block.
+    Its context is `begin_text`, then tokens one at a time until the family answers that audio may begin (or it has
+    asked `max_waits` times for more, or text has ended), then `begin_audio` and `first_rows` rows; from there on, by
+    turns, one token with `begin_audio` and `rows_per_token` rows. Once there is no more text, `end_text` and
+    `begin_audio` are the last; the rows after them come without interruption. While text may still come and none is
+    there, the block waits. The delay pattern runs on over all of it: to the vocoder it is one block.
     """
 
     first_rows: int
@@ -90,7 +90,8 @@ class ModelSpec:
 
 @dataclass(frozen=True, slots=True)
 class PreparedText:
-    """A segment made ready by the family: `tokens` positions to prefill, at most `max_rows` rows to speak it."""
+    """A segment made ready by the family: `tokens` positions to prefill, at most `max_rows` rows to speak it. 0 tokens:
+    there is nothing in it to be spoken, and the family hears no more of it."""
 
     tokens: int
     max_rows: int
@@ -121,7 +122,8 @@ class Piece:
     start: int
     end: int
     payload: object
-    """Of PreparedText or PreparedPrompt; None for marks, and for audio rows, which the family has by (sequence, block)."""
+    """Of PreparedText or PreparedPrompt; None for marks, and for audio rows, which the family has by sequence and
+    block."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class SyncDriver:
         return self.scheduler.open_utterance(self._lanes[lane], request, self.model.prepare_prompt(request))
 
     def feed(self, utterance: int, segment: Segment) -> None:
-        self.scheduler.extend(utterance, segment, self.now_s)
+        self._take(self.scheduler.extend(utterance, segment, self.now_s))
 
     def finish(self, utterance: int) -> None:
         self._take(self.scheduler.finish(utterance, self.now_s))

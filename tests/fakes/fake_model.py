@@ -294,6 +294,8 @@ class DelayedRowsModel(FakeModel):
 
     def prepare(self, segment: Segment, request: SpeechRequest) -> PreparedText:
         self.prepared.append(segment)
+        if not segment.text:
+            return PreparedText(0, 0, 0.0, FakeText(segment))
         rows = len(segment.text) * self.max_rows_per_char + 2 * self._spec.codebooks
         return PreparedText(len(segment.text) + 2, rows, 0.0, FakeText(segment))
 
@@ -468,7 +470,7 @@ class WholeFramesModel(FakeModel):
 
     def prepare(self, segment: Segment, request: SpeechRequest) -> PreparedText:
         self.prepared.append(segment)
-        return PreparedText(1, 0, self.net_cost_s, FakeText(segment))
+        return PreparedText(1 if segment.text else 0, 0, self.net_cost_s, FakeText(segment))
 
     def prepare_prompt(self, request: SpeechRequest) -> PreparedPrompt:
         if request.voice not in {voice.id for voice in VOICES}:

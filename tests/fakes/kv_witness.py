@@ -91,7 +91,7 @@ class KvWitness:
             if item.samples_block is not None:
                 key = (item.sequence, item.samples_block)
                 state = self.model._sequences[item.sequence].blocks[item.samples_block]
-                block = WitnessedBlock(*key, state.text.ids, state.draw_block, state.parameters)
+                block = WitnessedBlock(*key, state.texts[-1].ids, state.draw_block, state.parameters)
                 block.context = self._read(item.page_table, at)
                 self.blocks[key] = block
         for decode in plan.decode:

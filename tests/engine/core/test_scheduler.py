@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,6 +22,7 @@ from tests.fakes.fake_model import (
     small_spec,
     whole_segment,
 )
+from tests.fakes.streamed_model import StreamedRowsModel
 
 REQUEST = SpeechRequest("alto", seed=3)
 BOTH = pytest.mark.parametrize("make", [DelayedRowsModel, WholeFramesModel])
@@ -86,6 +89,70 @@ def test_a_segment_that_gives_no_sound_ends_in_its_place() -> None:
     chunks = driver.speak(REQUEST, whole_segment("One."), whole_segment("(", 4), whole_segment("Two.", 5))
     ends = [(chunk.start_sample + len(chunk.pcm)) // SAMPLES_PER_FRAME for chunk in chunks if chunk.is_segment_end]
     assert ends == [8, 8, 16]
+
+
+@BOTH
+@pytest.mark.parametrize("texts", [("",), ("", "one."), ("one.", ""), ("one.", "", "", "two.", "")])
+def test_a_segment_with_nothing_to_be_spoken_never_reaches_the_model(
+    make: type[FakeModel], texts: tuple[str, ...]
+) -> None:
+    driver = SyncDriver(make())
+    chunks = driver.speak(REQUEST, *(whole_segment(text) for text in texts))
+    assert sum(chunk.is_segment_end for chunk in chunks) == len(texts)
+    assert [chunk.is_final for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
+    spoken = [text for text in texts if text]
+    assert isinstance(driver.model, FakeModel)
+    assert len(starts(driver.model)) == len(spoken)
+    wanted = [segment_pcm(text, 2 * len(text)) for text in spoken]
+    assert np.array_equal(np.concatenate([chunk.pcm for chunk in chunks]), np.concatenate([np.zeros(0), *wanted]))
+
+
+def test_its_end_is_told_behind_the_sound_before_it() -> None:
+    driver = SyncDriver(DelayedRowsModel())
+    utterance = driver.open(REQUEST)
+    driver.feed(utterance, whole_segment("one."))
+    driver.feed(utterance, whole_segment(""))
+    assert driver.chunks[utterance] == []
+    driver.finish(utterance)
+    driver.run()
+    assert [len(chunk.pcm) > 0 for chunk in driver.chunks[utterance] if chunk.is_segment_end] == [True, False]
+
+
+def test_text_may_grow_while_it_is_spoken() -> None:
+    driver = SyncDriver(StreamedRowsModel())
+    utterance = driver.open(REQUEST)
+    driver.feed(utterance, whole_segment("S"))
+    driver.run()
+    heard = len(driver.pcm(utterance))
+    assert heard == 0, "eleven rows are four frames, and the vocoder wants ten beyond them"
+    for text in ("ome words", " more", " yet"):
+        driver.feed(utterance, replace(whole_segment(text), boundary="forced"))
+        driver.run()
+    assert len(driver.pcm(utterance)) > 0
+    driver.finish(utterance)
+    driver.run()
+    chunks = driver.chunks[utterance]
+    assert sum(chunk.is_segment_end for chunk in chunks) == 4
+    assert chunks[-1].is_final
+    assert isinstance(driver.model, StreamedRowsModel)
+    (block,) = driver.model.finished.values()
+    assert "".join(block.fed) == "Some words more yet"
+
+
+def test_a_growing_text_that_is_full_goes_on_in_another_block() -> None:
+    model = StreamedRowsModel()
+    driver = SyncDriver(model)
+    texts = [f" word{number}" for number in range(12)]
+    driver.speak(REQUEST, *(replace(whole_segment(text), boundary="forced") for text in texts))
+    assert len(model.finished) == 3
+    assert "".join(one for block in model.finished.values() for one in block.fed) == "".join(texts)
+
+
+def test_a_growing_text_ends_at_a_sentence_where_it_is_half_full() -> None:
+    model = StreamedRowsModel()
+    driver = SyncDriver(model)
+    driver.speak(REQUEST, whole_segment("Twelve chars."), whole_segment(" And more."))
+    assert ["".join(block.fed) for block in model.finished.values()] == ["Twelve chars.", " And more."]
 
 
 def test_words_are_counted_from_the_utterances_first_sample() -> None:

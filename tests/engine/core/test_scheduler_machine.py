@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,9 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from engine.config import EngineSettings
 from engine.core.scheduler import Delivery, Failed, Scheduler
-from engine.core.step import StepPlan, StepResult
+from engine.core.step import StepPlan, StepResult, TextCadence
 from engine.errors import TooLongError
-from engine.speech import AudioChunk, SpeechRequest
+from engine.speech import AudioChunk, Boundary, Segment, SpeechRequest
 from tests.fakes.fake_model import (
     SAMPLES_PER_FRAME,
     DelayedRowsModel,
@@ -25,6 +26,7 @@ from tests.fakes.fake_model import (
     small_spec,
     whole_segment,
 )
+from tests.fakes.streamed_model import StreamedRowsModel
 
 LANES = 4
 MAX_UNREAD_S = 0.2
@@ -113,7 +115,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def delete_voice(self, voice: str) -> None:
         self.scheduler.forget_voice(voice)
 
-    @rule(data=st.data(), length=st.integers(1, 12), fault=st.sampled_from(FAULTS))
+    @rule(data=st.data(), length=st.integers(0, 12), fault=st.sampled_from(FAULTS))
     def feed(self, data: st.DataObject, length: int, fault: Fault | None) -> None:
         spoken = self.live(data)
         if spoken is not None and not spoken.is_finished:
@@ -129,17 +131,21 @@ class SchedulerMachine(RuleBasedStateMachine):
         spoken.is_finished = True
         self.take(self.scheduler.finish(spoken.number, self.now_s))
 
+    def segment(self, text: str, start: int) -> Segment:
+        return whole_segment(text, start)
+
     def feed_to(self, spoken: _Spoken, length: int, fault: Fault | None) -> None:
         self.segments += 1
-        text = f"{self.segments:x}".ljust(length, "o")
+        text = f"{self.segments:x}".ljust(length, "o") if length else ""
         try:
-            self.scheduler.extend(spoken.number, whole_segment(text, spoken.chars), self.now_s)
+            told = self.scheduler.extend(spoken.number, self.segment(text, spoken.chars), self.now_s)
         except TooLongError:
             return
-        if fault is not None:
+        if fault is not None and text:
             self.model.faults[text] = fault
             spoken.is_tainted = True
         spoken.texts.append(text)
+        self.take(told)
 
     @rule(data=st.data())
     def finish(self, data: st.DataObject) -> None:
@@ -425,6 +431,43 @@ class StatelessMachine(SchedulerMachine):
         )
 
 
+class StreamedTextMachine(SchedulerMachine):
+    """Text goes into the block that is being spoken."""
+
+    def make_model(self) -> FakeModel:
+        cadence = TextCadence(
+            first_rows=6, rows_per_token=2, max_waits=2, max_rows=80, max_tokens=10, max_segment_tokens=12
+        )
+        spec = replace(
+            super().make_model().spec, history_blocks=0, page_count=76, max_prefill_tokens=7, text_cadence=cadence
+        )
+        return StreamedRowsModel(spec, prompt_tokens=9, frames_per_char=1)
+
+    def segment(self, text: str, start: int) -> Segment:
+        boundary: Boundary = "end" if self.segments % 5 == 4 else "sentence" if self.segments % 3 == 0 else "forced"
+        return replace(whole_segment(text, start), boundary=boundary)
+
+    def check_budgets(self, plan: StepPlan) -> None:
+        insertions = [item for item in plan.prefill if item.row]
+        super().check_budgets(replace(plan, prefill=tuple(item for item in plan.prefill if not item.row)))
+        for item in insertions:
+            kinds = [piece.kind for piece in item.pieces]
+            assert kinds in (["audio", "text", "begin_audio"], ["audio", "end_text", "begin_audio"])
+        assert len(plan.decode) + len(insertions) <= self.model.spec.max_decode_batch
+
+    def check_whole(self, spoken: _Spoken) -> None:
+        assert spoken.is_finished
+        assert sum(one.is_segment_end for one in spoken.chunks) == len(spoken.texts)
+        if spoken.is_tainted:
+            return
+        assert isinstance(self.model, StreamedRowsModel)
+        blocks = [block for block in self.model.finished.values() if block.name in spoken.texts]
+        assert "".join(one for block in blocks for one in block.fed) == "".join(spoken.texts)
+        parts = [segment_pcm(block.name, block.frames or 0) for block in blocks]
+        whole = np.concatenate([np.zeros(0, np.float32), *parts])
+        assert np.array_equal(np.concatenate([one.pcm for one in spoken.chunks]), whole)
+
+
 def _case(machine: type[RuleBasedStateMachine], examples: int) -> Any:
     case = machine.TestCase
     case.settings = settings(
@@ -442,3 +485,4 @@ TestWholeFramesMachine = _case(WholeFramesMachine, 40)
 TestSeveralPlansMachine = _case(SeveralPlansMachine, 120)
 TestWideWindowsMachine = _case(WideWindowsMachine, 60)
 TestStatelessMachine = _case(StatelessMachine, 40)
+TestStreamedTextMachine = _case(StreamedTextMachine, 120)
