@@ -27,15 +27,23 @@ class DelayPattern:
     end: int
     has_staircase: bool
 
-    def restrict(self, logits: Tensor, rows: Tensor, end_rows: Tensor) -> Tensor:
-        """Forbid what cannot stand on these rows: logits float32 [B, K, V] -> the same, rows and end_rows int64 [B]."""
+    def restrict(self, logits: Tensor, rows: Tensor, end_rows: Tensor, may_end: Tensor | None = None) -> Tensor:
+        """Forbid what cannot stand on these rows: logits float32 [B, K, V] -> the same, rows and end_rows int64 [B].
+        `may_end` bool [B]: whether the block may end by now, staircase or not; None = all may."""
         if not self.has_staircase:
-            return logits
+            return logits if may_end is None else self._without_end(logits, may_end)
         logits = logits.clone()
         logits[..., self.begin] = -torch.inf
         codebook = torch.arange(self.codebooks, device=logits.device)
-        may_end = (codebook == 0) & (rows >= self.codebooks)[:, None] & (end_rows == NOT_ENDED)[:, None]
-        logits[..., self.end].masked_fill_(~may_end, -torch.inf)
+        is_in_time = rows >= self.codebooks if may_end is None else may_end & (rows >= self.codebooks)
+        is_due = (codebook == 0) & is_in_time[:, None] & (end_rows == NOT_ENDED)[:, None]
+        logits[..., self.end].masked_fill_(~is_due, -torch.inf)
+        return logits
+
+    def _without_end(self, logits: Tensor, may_end: Tensor) -> Tensor:
+        """Codebook 0, on which a block ends, does not where it may not."""
+        logits = logits.clone()
+        logits[:, 0, self.end].masked_fill_(~may_end, -torch.inf)
         return logits
 
     def complete(self, drawn: Tensor, rows: Tensor, end_rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:

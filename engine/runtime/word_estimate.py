@@ -69,6 +69,11 @@ class WordEstimator:
         self._next = 0
         self._position = 0.0
 
+    def extend(self, words: Sequence[WordWeight]) -> None:
+        """More words follow."""
+        self._words = (*self._words, *words)
+        self._total = total_weight(self._words)
+
     def advance(self, samples: int, is_block_end: bool) -> tuple[WordTiming, ...]:
         """The words that have ended by `samples` of the block; at its end all that are left, fitted into it."""
         rate = self._rate

@@ -61,6 +61,10 @@ class Backbone(nn.Module):
         """ids int64 [T] -> [T, channels]."""
         return functional.embedding(ids, self.text_embedding)
 
+    def text_logits(self, hidden: Tensor, ids: Tensor) -> Tensor:
+        """Scores float32 [B, N] of N text tokens ids int64 [N] after hidden states [B, channels], by the tied head."""
+        return functional.linear(hidden, self.text_embedding[ids]).float()
+
     def forward(self, x: Tensor, batch: ContextBatch, cache: PagedKvCache) -> Tensor:
         """Embedded rows [T, channels], laid out by `batch` -> hidden states [T, channels], after the final norm."""
         residual: Tensor | None = None

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import torch
 
-from engine.core.step import ModelSpec
+from engine.core.step import ModelSpec, TextCadence
 from engine.errors import ModelLoadError
 from engine.runtime.kv_cache import KvGeometry
 from engine.runtime.runaway import RunawayLimits
@@ -32,6 +32,12 @@ DEFAULT_ROPE_THETA = 1_000_000.0
 CPU_CODEC_BATCH_FRAMES = 200
 RESERVED_BLOCKS = 6
 """Blocks of a sequence beside its history: in hand, being voiced, kept for a late barge-in."""
+TOKEN_FRAMES = 4
+"""Of token streaming: rows for each text token, and in the first run beyond the ramp."""
+MAX_TOKEN_WAITS = 64
+"""Of token streaming: text tokens that the model may ask for before it begins to speak."""
+ROWS_PER_STREAMED_TOKEN = 12
+"""Of token streaming: rows of a block for each token that it takes, with what is still to be spoken when text ends."""
 EDGE_KERNEL = 7
 UNIT_KERNEL = 7
 DILATIONS = (1, 3, 9)
@@ -172,6 +178,9 @@ class HiggsSettings:
     """Reference audio of a voice at most."""
     history_blocks: int = 4
     history_s: float = 30.0
+    is_token_streaming: bool = False
+    """Experimental: text goes in token by token between the rows, in one running context for each utterance. For
+    checkpoints that were trained for it; keeps no history, whatever the two above say."""
     first_window_frames: int = 5
     max_window_frames: int = 50
     first_right_context_frames: int | None = None
@@ -286,6 +295,23 @@ def _option(name: str, value: object, annotation: str) -> object:
     return value
 
 
+def text_cadence(geometry: HiggsGeometry, settings: HiggsSettings) -> TextCadence | None:
+    """How text is given while it is being written; None where segments are spoken whole. A block takes as much as
+    leaves room for a voice's prompt in the context."""
+    if not settings.is_token_streaming:
+        return None
+    max_rows = min(settings.max_block_rows, 2 * settings.max_context_tokens // 5)
+    max_tokens = max(2, max_rows // ROWS_PER_STREAMED_TOKEN)
+    return TextCadence(
+        first_rows=geometry.codebooks - 1 + TOKEN_FRAMES,
+        rows_per_token=TOKEN_FRAMES,
+        max_waits=MAX_TOKEN_WAITS,
+        max_rows=max_rows,
+        max_tokens=max_tokens,
+        max_segment_tokens=max(1, max_tokens // 2),
+    )
+
+
 def model_spec(geometry: HiggsGeometry, settings: HiggsSettings) -> ModelSpec:
     """What the scheduler has to know, from geometry and settings alone."""
     codec = geometry.codec
@@ -305,9 +331,10 @@ def model_spec(geometry: HiggsGeometry, settings: HiggsSettings) -> ModelSpec:
         first_window_frames=settings.first_window_frames,
         max_window_frames=settings.max_window_frames,
         max_windows_per_tick=settings.max_windows_per_tick,
-        history_blocks=settings.history_blocks,
+        history_blocks=0 if settings.is_token_streaming else settings.history_blocks,
         history_s=settings.history_s,
         first_right_context_frames=settings.first_right_context_frames,
+        text_cadence=text_cadence(geometry, settings),
     )
 
 

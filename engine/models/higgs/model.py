@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import accumulate
 from pathlib import Path
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.core.step import (
+    AudioDecision,
     DecodeItem,
     Forget,
     ModelSpec,
@@ -34,23 +35,22 @@ from engine.core.step import (
     Window,
 )
 from engine.errors import CapacityError, ModelLoadError, TooLongError, VoiceNotFoundError
+from engine.models.higgs.blocks import SequenceState
 from engine.models.higgs.codebooks import RowStore
 from engine.models.higgs.config import LICENCE_NOTICE, HiggsGeometry, HiggsSettings, model_spec, read_geometry
-from engine.models.higgs.prompt import PromptTokenizer, PromptWriter, TextBlock, VoicePrompt
+from engine.models.higgs.prompt import MARKS, PromptTokenizer, PromptWriter, TextBlock, VoicePrompt
 from engine.models.higgs.tiny_checkpoint import write_tiny_checkpoint
 from engine.models.higgs.weights import HiggsParts, load_parts, memory_plan, with_kv_that_fits
 from engine.runtime.attention import Span
-from engine.runtime.codec_stream import BlockJoin, CodecWindow, DecodedWindow, decode_windows
+from engine.runtime.codec_stream import CodecWindow, DecodedWindow, decode_windows
 from engine.runtime.delay_rows import DelayPattern
 from engine.runtime.isolation import isolated
 from engine.runtime.kv_cache import PagedKvCache
 from engine.runtime.memory import MemoryPlan
-from engine.runtime.runaway import RunawayGuard
-from engine.runtime.sampling import DrawKey, SamplingParameters, sample_rows
+from engine.runtime.sampling import sample_rows
 from engine.runtime.step_runner import FixedBatches, StepRunner
 from engine.runtime.weights import Checkpoint, Progress, checkpoint_folder
-from engine.runtime.word_estimate import SECONDS_PER_WEIGHT, WordEstimator
-from engine.speech import ModelInfo, Notice, Segment, SpeechRequest, VoiceInfo
+from engine.speech import ModelInfo, Segment, SpeechRequest, VoiceInfo
 
 if TYPE_CHECKING:
     from engine.voice_store import Reference, VoiceLibrary
@@ -66,35 +66,9 @@ BlockKey = tuple[int, int]
 """(sequence, block)."""
 
 
-@dataclass(slots=True)
-class _Block:
-    """What the family keeps of a block between its first row and the moment it is forgotten."""
-
-    text: TextBlock
-    parameters: SamplingParameters
-    draw_block: int
-    guard: RunawayGuard
-    join: BlockJoin
-    words: WordEstimator
-    notices: tuple[Notice, ...]
-    samples: int = 0
-
-
-@dataclass(slots=True)
-class _Sequence:
-    """Requests by the block from which they hold, in order, and the pace its voice has shown."""
-
-    openings: list[tuple[int, SpeechRequest]]
-    samples_per_weight: float
-    blocks: dict[int, _Block] = field(default_factory=dict)
-
-    def request_of(self, block: int) -> tuple[int, SpeechRequest]:
-        return next(opening for opening in reversed(self.openings) if opening[0] <= block)
-
-
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """One item of a plan: rows to feed at `span`, and the row to sample after its last one, if any."""
+    """One item of a plan: rows to feed at `span`, and after the last one a row to sample, or a question, or nothing."""
 
     span: Span
     text_offsets: tuple[int, ...]
@@ -104,6 +78,21 @@ class _Task:
     key: BlockKey
     row: int | None
     is_decode: bool
+    has_question: bool = False
+    """Whether the block's audio may begin."""
+
+    @property
+    def is_answered(self) -> bool:
+        return self.row is not None or self.has_question
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """A step's one read-back, on the host: of each sampled row whether it finished its block, came of finite numbers,
+    and repeats the row before; of each question whether audio may begin."""
+
+    rows: list[list[bool]]
+    decisions: list[bool]
 
 
 class HiggsModel:
@@ -127,8 +116,10 @@ class HiggsModel:
         self._pattern = DelayPattern(
             geometry.codebooks, geometry.begin_code, geometry.end_code, settings.has_eoc_staircase
         )
-        self._writer = PromptWriter(tokenizer, geometry.codebooks, codec.frames_per_s, settings.max_block_rows)
         self._spec = model_spec(geometry, settings)
+        self._writer = PromptWriter(
+            tokenizer, geometry.codebooks, codec.frames_per_s, settings.max_block_rows, self._spec.text_cadence
+        )
         self._cache = PagedKvCache(settings.kv_geometry(geometry.backbone), self._spec.page_count, self._device)
         self._rows = RowStore(self._pattern, settings.max_block_rows, settings.row_slots, self._device)
         self._runner = StepRunner(
@@ -138,7 +129,7 @@ class HiggsModel:
             self._device,
             FixedBatches(settings.max_decode_batch, settings.split_tokens) if settings.is_deterministic else None,
         )
-        self._sequences: dict[int, _Sequence] = {}
+        self._sequences: dict[int, SequenceState] = {}
         self._default_prompt = _prepared(self._writer.voice_prompt(None, None, b""))
         self._prompts: WeakKeyDictionary[Reference, PreparedPrompt] = WeakKeyDictionary()
         self.voices: VoiceLibrary | None = None
@@ -203,6 +194,7 @@ class HiggsModel:
             parameters=frozenset(("speed", "seed", "temperature", "top_p", "top_k")),
             can_clone=self.voices is not None,
             has_text_normalizer=True,
+            text_unit="clause" if self._spec.text_cadence is None else "word",
         )
 
     @property
@@ -211,9 +203,9 @@ class HiggsModel:
 
     def prepare(self, segment: Segment, request: SpeechRequest) -> PreparedText:
         """Raises TooLongError where the segment has more tokens than a text block may have."""
-        block = self._writer.text_block(segment, request)
-        if len(block.ids) > self._settings.max_text_tokens:
-            limit = self._settings.max_text_tokens
+        block, cadence = self._writer.text_block(segment, request), self._spec.text_cadence
+        limit = self._settings.max_text_tokens if cadence is None else cadence.max_segment_tokens
+        if len(block.ids) > limit:
             raise TooLongError(f"the segment has {len(block.ids)} tokens, at most {limit}")
         return PreparedText(len(block.ids), block.max_rows, 0.0, block)
 
@@ -255,9 +247,15 @@ class HiggsModel:
         for forget in plan.forgets:
             self._forget(forget)
         failures: list[SequenceFailure] = []
-        rows = self._speak(plan.prefill, plan.decode, failures)
+        rows, decisions = self._speak(plan.prefill, plan.decode, failures)
         windows = self._vocode(plan.vocode, failures)
-        return StepResult(plan.tick, rows=tuple(rows), windows=tuple(windows), failures=tuple(failures))
+        return StepResult(
+            plan.tick,
+            rows=tuple(rows),
+            windows=tuple(windows),
+            failures=tuple(failures),
+            decisions=tuple(decisions),
+        )
 
     def close(self) -> None:
         """Let go of every sequence."""
@@ -270,12 +268,8 @@ class HiggsModel:
         assert isinstance(request, SpeechRequest)
         sequence = self._sequences.get(opening.sequence)
         if sequence is None:
-            rate = SECONDS_PER_WEIGHT * self._geometry.codec.sample_rate_hz / request.speed
-            sequence = self._sequences[opening.sequence] = _Sequence([], rate)
-        oldest = min(sequence.blocks, default=opening.block)
-        newer = [begun for begun in sequence.openings if begun[0] > oldest]
-        older = [begun for begun in sequence.openings if begun[0] <= oldest]
-        sequence.openings = [*older[-1:], *newer, (opening.block, request)]
+            sequence = self._sequences[opening.sequence] = SequenceState.of(request, self._geometry)
+        sequence.open(opening.block, request)
 
     def _forget(self, forget: Forget) -> None:
         sequence = self._sequences.get(forget.sequence)
@@ -289,39 +283,24 @@ class HiggsModel:
                 self._rows.close((forget.sequence, forget.block))
                 sequence.blocks.pop(forget.block, None)
 
-    def _begin(self, key: BlockKey, text: TextBlock) -> None:
-        """A block's audio is about to begin."""
-        sequence = self._sequences[key[0]]
-        first_block, request = sequence.request_of(key[1])
-        defaults, own, codec = self._settings.sampling, request.sampling, self._geometry.codec
-        top_k = defaults.top_k if own.top_k is None else own.top_k
-        parameters = SamplingParameters(
-            temperature=max(0.0, defaults.temperature if own.temperature is None else own.temperature),
-            top_p=defaults.top_p if own.top_p is None else own.top_p,
-            top_k=None if top_k is None else min(max(1, top_k), self._geometry.codes),
-            seed=request.seed,
-        )
-        samples_per_ms = codec.sample_rate_hz / 1000
-        sequence.blocks[key[1]] = _Block(
-            text,
-            parameters,
-            key[1] - first_block,
-            RunawayGuard(self._settings.runaway, 1 / codec.frames_per_s, codec.samples_per_frame),
-            BlockJoin(
-                round(self._settings.join_fade_ms * samples_per_ms),
-                round(self._settings.join_overlap_ms * samples_per_ms),
-                codec.decoder_reach_frames,
-            ),
-            WordEstimator(text.words, sequence.samples_per_weight),
-            text.notices,
-        )
-        self._rows.open(key)
+    def _take_text(self, item: PrefillItem, key: BlockKey) -> None:
+        """What an item gives of its block's text; with the first of it, or before row 0 where text comes whole, the
+        block begins."""
+        blocks = self._sequences[key[0]].blocks
+        texts = [piece.payload for piece in item.pieces if piece.kind == "text" and piece.block == key[1]]
+        if key[1] not in blocks or self._spec.text_cadence is None:
+            self._sequences[key[0]].begin(key[1], self._geometry, self._settings)
+            self._rows.open(key)
+        for text in texts:
+            assert isinstance(text, TextBlock)
+            blocks[key[1]].take_text(text)
+        blocks[key[1]].may_end |= any(piece.kind == "end_text" for piece in item.pieces)
 
     # ---- prefill and decode ------------------------------------------------------------------------------------------
 
     def _speak(
         self, prefill: Sequence[PrefillItem], decode: Sequence[DecodeItem], failures: list[SequenceFailure]
-    ) -> list[RowOutcome]:
+    ) -> tuple[list[RowOutcome], list[AudioDecision]]:
         tasks: list[_Task] = []
         items: list[PrefillItem | DecodeItem] = [*prefill, *decode]
         for item in items:
@@ -330,13 +309,14 @@ class HiggsModel:
             except (LookupError, ValueError) as error:
                 failures.append(SequenceFailure(item.sequence, _block_of(item), f"the plan does not fit: {error!r}"))
         outcomes: list[RowOutcome] = []
+        decisions: list[AudioDecision] = []
         for group, result in isolated(tasks, self._sample):
             if result is None:
                 message = "the device ran out of memory"
                 failures.extend(SequenceFailure(*task.key, message) for task in group)
                 continue
             sampled = [task for task in group if task.row is not None]
-            for task, (is_finished, is_finite, is_repeat) in zip(sampled, result.tolist(), strict=True):
+            for task, (is_finished, is_finite, is_repeat) in zip(sampled, result.rows, strict=True):
                 assert task.row is not None
                 if not is_finite:
                     failures.append(SequenceFailure(*task.key, f"row {task.row} came out as no number"))
@@ -346,7 +326,9 @@ class HiggsModel:
                 guard.observe_row(is_repeat)
                 is_runaway = guard.is_runaway and not is_finished
                 outcomes.append(RowOutcome(*task.key, 1, is_finished, is_runaway))
-        return outcomes
+            asking = [task for task in group if task.has_question]
+            decisions += [AudioDecision(*task.key, may) for task, may in zip(asking, result.decisions, strict=True)]
+        return outcomes, decisions
 
     def _prefill_task(self, item: PrefillItem) -> _Task:
         ids: list[int] = []
@@ -363,20 +345,19 @@ class HiggsModel:
                 audio_offsets += range(offset, offset + len(rows))
                 codes.append(rows)
                 offset += len(rows)
-        block = _block_of(item)
-        if item.samples_block is not None:
-            last = item.pieces[-1].payload
-            assert isinstance(last, TextBlock)
-            self._begin((item.sequence, item.samples_block), last)
+        key = (item.sequence, _block_of(item))
+        if item.samples_block is not None or item.asks_block is not None:
+            self._take_text(item, key)
         return _Task(
             Span(item.first_position, offset, item.page_table),
             tuple(text_offsets),
             tuple(ids),
             tuple(audio_offsets),
             torch.cat(codes) if codes else None,
-            (item.sequence, block),
-            None if item.samples_block is None else 0,
+            key,
+            None if item.samples_block is None else item.row,
             is_decode=False,
+            has_question=item.asks_block is not None,
         )
 
     def _decode_task(self, item: DecodeItem) -> _Task:
@@ -394,15 +375,16 @@ class HiggsModel:
         if piece.kind == "text":
             assert isinstance(piece.payload, TextBlock)
             return piece.payload.ids[piece.start : piece.end], None
+        if piece.kind in MARKS:
+            return (self._writer.mark(piece.kind),), None
         prompt = piece.payload
         assert isinstance(prompt, VoicePrompt)
         start, end = (max(0, place - len(prompt.ids)) for place in (piece.start, piece.end))
         rows = torch.from_numpy(prompt.rows[start:end]).to(self._device) if end > start else None
         return prompt.ids[piece.start : piece.end], rows
 
-    def _sample(self, tasks: Sequence[_Task]) -> Tensor:
-        """Run tasks (prefills first) and sample their rows: bool [sampled tasks, 3] on the host, whether each row
-        finished its block, came of finite numbers, and repeats the row before. This is the tick's one read-back.
+    def _sample(self, tasks: Sequence[_Task]) -> _Answers:
+        """Run tasks (prefills first), sample their rows and answer their questions. Here is the tick's one read-back.
 
         Safe to run again for some of the tasks: it writes the same cells."""
         sampled = [task for task in tasks if task.row is not None]
@@ -410,30 +392,47 @@ class HiggsModel:
         rows = torch.tensor(places, dtype=torch.int64).to(self._device, non_blocking=True)
         slots = self._rows.slots([task.key for task in sampled])
         hidden = self._forward(tasks, rows, slots)
-        if not sampled:
-            return torch.zeros(0, 3, dtype=torch.bool)
-        keys = []
-        for task, place in zip(sampled, places, strict=True):
-            block = self._sequences[task.key[0]].blocks[task.key[1]]
-            keys.append(DrawKey(block.parameters, block.draw_block, place))
+        is_row = [task.row is not None for task in tasks if task.is_answered]
+        if all(is_row):
+            decisions = torch.zeros(0, dtype=torch.bool, device=self._device)
+        else:
+            decisions = self._decide(hidden[[index for index, is_one in enumerate(is_row) if not is_one]])
+            hidden = hidden[[index for index, is_one in enumerate(is_row) if is_one]]
+        flags = self._sample_rows(hidden, sampled, rows, slots) if sampled else decisions.new_zeros(0, 3)
+        answers = torch.cat((flags.flatten(), decisions)).cpu()
+        count = flags.numel()
+        return _Answers(answers[:count].view(-1, 3).tolist(), answers[count:].tolist())
+
+    def _sample_rows(self, hidden: Tensor, tasks: Sequence[_Task], rows: Tensor, slots: Tensor) -> Tensor:
+        """Draw and store the row of each task after its hidden state [B, channels]: the flags of _Answers, bool
+        [B, 3]."""
+        blocks = [self._sequences[task.key[0]].blocks[task.key[1]] for task in tasks]
+        keys = [block.draw_key(task.row or 0) for block, task in zip(blocks, tasks, strict=True)]
+        may_end = None
+        if not all(block.may_end for block in blocks):
+            may_end = torch.tensor([block.may_end for block in blocks]).to(self._device, non_blocking=True)
         logits = self._runner.by_row(hidden, self._parts.codebooks.logits)
         is_finite = torch.isfinite(logits.sum(dim=(1, 2)))  # one that is not makes the sum so
         end_rows = self._rows.end_rows(slots)
-        drawn = sample_rows(self._pattern.restrict(logits, rows, end_rows), keys)
+        drawn = sample_rows(self._pattern.restrict(logits, rows, end_rows, may_end), keys)
         codes, end_rows, is_finished = self._pattern.complete(drawn, rows, end_rows)
         is_repeat = self._rows.append(slots, rows, codes, end_rows)
-        return torch.stack((is_finished, is_finite, is_repeat), dim=1).cpu()
+        return torch.stack((is_finished, is_finite, is_repeat), dim=1)
+
+    def _decide(self, hidden: Tensor) -> Tensor:
+        """bool [B]: after hidden states [B, channels], is audio likelier to come than more text?"""
+        ids = torch.tensor([self._writer.mark("begin_audio"), self._writer.mark("begin_text")], device=self._device)
+        scores = self._runner.by_row(hidden, lambda x: self._parts.backbone.text_logits(x, ids))
+        return scores[:, 0] > scores[:, 1]
 
     def _forward(self, tasks: Sequence[_Task], rows: Tensor, slots: Tensor) -> Tensor:
-        """Hidden states [sampled tasks, channels] after each sampled task's last row; rows, slots int64 [sampled]."""
+        """Hidden states after the last row of each task that is answered; rows, slots int64 [sampled tasks]."""
         starts = [0, *accumulate(task.span.length for task in tasks)]
         prefill = [task.span for task in tasks if not task.is_decode]
         decode = [task.span for task in tasks if task.is_decode]
         first_decode = len(rows) - len(decode)
         x = self._embed(tasks, starts, self._rows.at(slots[first_decode:], rows[first_decode:] - 1))
-        last = [
-            start + task.span.length - 1 for task, start in zip(tasks, starts, strict=False) if task.row is not None
-        ]
+        last = [start + task.span.length - 1 for task, start in zip(tasks, starts, strict=False) if task.is_answered]
         return self._runner.run(x, prefill, decode, last)
 
     def _embed(self, tasks: Sequence[_Task], starts: Sequence[int], fed: Tensor) -> Tensor:
@@ -529,7 +528,9 @@ def _prepared(prompt: VoicePrompt) -> PreparedPrompt:
 def _block_of(item: PrefillItem | DecodeItem) -> int:
     if isinstance(item, DecodeItem):
         return item.block
-    return item.pieces[-1].block if item.samples_block is None else item.samples_block
+    if item.samples_block is not None:
+        return item.samples_block
+    return item.pieces[-1].block if item.asks_block is None else item.asks_block
 
 
 def _codec_key(parts: HiggsParts) -> str:

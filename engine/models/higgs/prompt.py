@@ -4,6 +4,9 @@
                    <|tts|> [<|ref_text|> TRANSCRIPT] <|ref_audio|> ROWS    a cloned voice; ROWS are audio rows
     text block     <|text|> TEXT <|audio|>
 
+    streamed       the voice prompt with <|streaming_tts|> in place of <|tts|>, then
+                   <|text|> TOKEN … <|audio|> ROWS TOKEN <|audio|> ROWS … <|text_end|> <|audio|> ROWS
+
 Nothing stands between the pieces. Tags are single tokens of the vocabulary and are written by this file alone: user
 text that spells one is read as ordinary text.
 """
@@ -20,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from engine.core.step import TextCadence
 from engine.errors import ModelLoadError
 from engine.runtime.word_estimate import SECONDS_PER_WEIGHT, WordWeight, total_weight, word_weights
 from engine.speech import Control, Notice, Segment, SpeechRequest, TagSupport
@@ -104,9 +108,14 @@ _INLINE = frozenset({"prosody:pause", "prosody:long_pause"})
 _PROSODY_GROUPS = ("speed", "pitch", "expressive")
 
 
+MARKS: Mapping[str, str] = {"begin_text": "<|text|>", "begin_audio": "<|audio|>", "end_text": "<|text_end|>"}
+"""What the marks of engine.core.step.TextCadence are called in the vocabulary."""
+
+
 @dataclass(frozen=True, slots=True)
 class TextBlock:
-    """What PreparedText.payload holds: a text block's tokens, and what is known of its words."""
+    """What PreparedText.payload holds: a text block's tokens (of streamed text the segment's own, without marks), and
+    what is known of its words."""
 
     ids: tuple[int, ...]
     words: tuple[WordWeight, ...]
@@ -166,13 +175,29 @@ class PromptTokenizer:
 
 
 class PromptWriter:
-    """Segments and references into tokens."""
+    """Segments and references into tokens; `cadence`: for text that is streamed."""
 
-    def __init__(self, tokenizer: PromptTokenizer, codebooks: int, frames_per_s: float, max_block_rows: int) -> None:
+    def __init__(
+        self,
+        tokenizer: PromptTokenizer,
+        codebooks: int,
+        frames_per_s: float,
+        max_block_rows: int,
+        cadence: TextCadence | None = None,
+    ) -> None:
         self._tokenizer = tokenizer
         self._codebooks = codebooks
         self._frames_per_s = frames_per_s
         self._max_block_rows = max_block_rows
+        self._cadence = cadence
+        if cadence is not None:
+            absent = [name for name in ("<|streaming_tts|>", *MARKS.values()) if tokenizer.special(name) is None]
+            if absent:
+                raise ModelLoadError(f"the checkpoint cannot stream text: it lacks the tokens {', '.join(absent)}")
+
+    def mark(self, kind: str) -> int:
+        """The token of a mark."""
+        return self._required(MARKS[kind])
 
     @property
     def tag_support(self) -> dict[str, TagSupport]:
@@ -189,15 +214,33 @@ class PromptWriter:
 
     def text_block(self, segment: Segment, request: SpeechRequest) -> TextBlock:
         """`<|text|>` the segment's text and tags `<|audio|>`. State tags that hold from its start lead it, those of
-        earlier segments among them; everything else stands where it was written."""
+        earlier segments among them; everything else stands where it was written. No tokens where nothing is spoken."""
         held = tuple(replace(control, at=0) for control in segment.carried)
-        head, inline, pace = _arrange((*held, *segment.controls), request.speed)
+        head, inline, pace = _arrange((*held, *segment.controls), request.speed, segment.is_continuation)
         notices: list[Notice] = []
-        ids = [self._required("<|text|>")]
+        tags: list[int] = []
         for name in head:
-            ids += self._tag(name, notices)
-        start = len(segment.text) - len(segment.text.lstrip())
+            tags += self._tag(name, notices)
+        text = self._text(segment, inline, notices)
+        if segment.pronunciations:
+            notices.append(Notice("parameter_ignored", "lexicon", "this model cannot be given a word's phonemes"))
+        if any(control.name == "prosody:volume" for control in segment.controls):
+            notices.append(
+                Notice("tag_unsupported", "prosody:volume", "this model cannot render the tag prosody:volume")
+            )
+        words = word_weights(segment)
+        if not text and not segment.is_continuation:
+            return TextBlock((), (), 0, tuple(notices))
+        ids = [*tags, *text]
+        if self._cadence is None:
+            ids = [self._required("<|text|>"), *ids, self._required("<|audio|>")]
+        return TextBlock(tuple(ids), words, self._row_cap(segment, words, len(inline), pace, len(ids)), tuple(notices))
+
+    def _text(self, segment: Segment, inline: Sequence[tuple[int, str]], notices: list[Notice]) -> list[int]:
+        """The segment's text with the tags that stand in it."""
+        start = 0 if segment.is_continuation else len(segment.text) - len(segment.text.lstrip())
         end = max(start, len(segment.text.rstrip()))
+        ids: list[int] = []
         for at, name in inline:
             place = min(max(at, start), end)
             ids += self._tokenizer.encode(segment.text[start:place])
@@ -206,20 +249,11 @@ class PromptWriter:
             ids += written
             if written and name.startswith("sfx:"):
                 ids += self._tokenizer.encode(_sound_word(name.removeprefix("sfx:"), segment.text[start:]))
-        ids += self._tokenizer.encode(segment.text[start:end])
-        ids.append(self._required("<|audio|>"))
-        if segment.pronunciations:
-            notices.append(Notice("parameter_ignored", "lexicon", "this model cannot be given a word's phonemes"))
-        if any(control.name == "prosody:volume" for control in segment.controls):
-            notices.append(
-                Notice("tag_unsupported", "prosody:volume", "this model cannot render the tag prosody:volume")
-            )
-        words = word_weights(segment)
-        return TextBlock(tuple(ids), words, self._row_cap(words, len(inline), pace), tuple(notices))
+        return ids + self._tokenizer.encode(segment.text[start:end])
 
     def voice_prompt(self, rows: NDArray[np.int64] | None, transcript: str | None, key: bytes) -> VoicePrompt:
         """The head of a sequence; `rows`: the reference's staggered rows [N, K]."""
-        ids = [self._required("<|tts|>")]
+        ids = [self._required("<|tts|>" if self._cadence is None else "<|streaming_tts|>")]
         if rows is None:
             return VoicePrompt(tuple(ids), np.zeros((0, self._codebooks), np.int64), key)
         ref_text = self._tokenizer.special("<|ref_text|>")
@@ -228,10 +262,17 @@ class PromptWriter:
         ids.append(self._required("<|ref_audio|>"))
         return VoicePrompt(tuple(ids), rows, key)
 
-    def _row_cap(self, words: Sequence[WordWeight], inline_tags: int, pace: float) -> int:
+    def _row_cap(
+        self, segment: Segment, words: Sequence[WordWeight], inline_tags: int, pace: float, tokens: int
+    ) -> int:
+        """Rows that speak it at most; of streamed text, what the segment adds to those of its block."""
         expected_s = total_weight(words) * SECONDS_PER_WEIGHT / pace
-        longest_s = CAP_BASE_S + CAP_FACTOR * expected_s + CAP_PER_TAG_S * inline_tags
-        return min(self._max_block_rows, ceil(longest_s * self._frames_per_s) + self._codebooks - 1)
+        longest_s = CAP_FACTOR * expected_s + CAP_PER_TAG_S * inline_tags
+        rows = 0.0 if self._cadence is None else float(tokens * self._cadence.rows_per_token)
+        rows = max(rows, longest_s * self._frames_per_s)
+        if not segment.is_continuation:
+            rows += CAP_BASE_S * self._frames_per_s + self._codebooks - 1
+        return min(self._max_block_rows, ceil(rows))
 
     def _tag(self, name: str, notices: list[Notice]) -> list[int]:
         number = self._tokenizer.special(f"<|{name}|>")
@@ -246,9 +287,11 @@ class PromptWriter:
         return number
 
 
-def _arrange(controls: Sequence[Control], request_speed: float) -> tuple[list[str], list[tuple[int, str]], float]:
+def _arrange(
+    controls: Sequence[Control], request_speed: float, is_continuation: bool
+) -> tuple[list[str], list[tuple[int, str]], float]:
     """(tags that lead the block, tags in place, pace): graded controls become the nearest tag; of several state tags
-    of one kind at one place the last holds."""
+    of one kind at one place the last holds. In a continuation the request's speed has been stated before."""
     states: dict[tuple[int, str], str | None] = {}
     inline: list[tuple[int, int, str]] = []
     pace = request_speed
@@ -272,7 +315,7 @@ def _arrange(controls: Sequence[Control], request_speed: float) -> tuple[list[st
                 states[control.at, group] = None if control.value == "neutral" else control.name
                 if group == "speed":
                     pace = SPEEDS.get(control.value, pace)
-    if request_speed != 1.0 and (0, "speed") not in states:
+    if request_speed != 1.0 and not is_continuation and (0, "speed") not in states:
         states[0, "speed"] = _nearest(SPEEDS, request_speed, is_ratio=True)
     placed = [(at, group, name) for (at, group), name in states.items() if name is not None]
     order_of = {"emotion": 0, "style": 1, "speed": 2, "pitch": 3, "expressive": 4}

@@ -30,6 +30,8 @@ CODEC_PREFIX = "tied.embedding.modality_embeddings.0.model."
 HEAD_PREFIX = "tied.head."
 TEXT_HEAD_PREFIX = "tied.head.text_head."
 CODE_HEAD_PREFIX = "tied.head.modality_heads.0."
+MOST_INSERTED = 3
+"""Positions fed where text goes in between two rows: the row, a token, a mark."""
 ACTIVATION_COPIES = 4
 """Activations of the widest layer that live at once."""
 
@@ -116,7 +118,9 @@ def memory_plan(geometry: HiggsGeometry, settings: HiggsSettings) -> MemoryPlan:
     b, codec, spec = geometry.backbone, geometry.codec, model_spec(geometry, settings)
     weights = part_bytes(geometry, settings)
     width = settings.torch_dtype.itemsize
-    rows = settings.max_prefill_tokens + settings.max_decode_batch
+    rows = settings.max_prefill_tokens + settings.max_decode_batch * (
+        MOST_INSERTED if settings.is_token_streaming else 1
+    )
     layer = 2 * b.inner + (b.heads + 2 * b.kv_heads) * b.head_size + ACTIVATION_COPIES * b.channels
     contexts = max(settings.max_decode_batch, 1) * settings.max_context_tokens * b.kv_heads * b.head_size * 2
     window = settings.max_window_frames + 2 * spec.left_context_frames
