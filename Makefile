@@ -6,7 +6,7 @@
 #   make bench               the benchmarks of benchmarks/ (not part of any test)
 #
 # Heavier tiers, each with an environment of its own: test-models (torch), test-clients (vendors' clients),
-# meters and meters-short (a recogniser).
+# meters and meters-short (a recogniser). `environments` installs all of them, and runs nothing.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -27,10 +27,12 @@ CLIENTS_STAMP = $(CLIENTS_VENV)/.antiphon-$(call fingerprint,requirements/client
 METERS_STAMP = $(METERS_VENV)/.antiphon-$(call fingerprint,/dev/null)
 WEB_STAMP = tests/web/node_modules/.package-lock.json
 
-.PHONY: serve test check format bench lock clean wheel test-models test-clients meters meters-short
+.PHONY: serve test check format bench lock clean wheel environments test-models test-clients meters meters-short
 
 serve: $(SERVE_STAMP)
 	$(BIN)/antiphon serve --port $(PORT)
+
+environments: $(TEST_STAMP) $(WEB_STAMP) $(CLIENTS_STAMP) $(MODELS_STAMP) $(METERS_STAMP)
 
 test: $(TEST_STAMP) $(WEB_STAMP)
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from typing import Any
 
 import pytest
@@ -115,12 +114,3 @@ def test_bytes_and_events_over_http(host: Host) -> None:
         heard = list(events)
     assert heard[-1].type == "done"
     assert words(heard) == ["Hello", "there."]
-
-
-@pytest.mark.slow
-@pytest.mark.capability(CLIENT, "60 s idle")
-def test_a_connection_idle_for_a_minute_speaks_on(host: Host) -> None:
-    with client(host).tts.websocket_connect() as connection:
-        first = turn(connection, "Hello there.")
-        time.sleep(61.0)
-        assert len(spoken(turn(connection, "Hello there."))) == len(spoken(first))

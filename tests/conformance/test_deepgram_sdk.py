@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -102,16 +101,3 @@ def test_a_bad_key_is_refused_at_the_handshake(host: Host) -> None:
         client(host, "wrong").speak.v1.connect(model="alto", encoding="linear16", sample_rate="24000"),
     ):
         pass
-
-
-@pytest.mark.slow
-@pytest.mark.capability(CLIENT, "60 s idle")
-def test_a_connection_idle_for_a_minute_speaks_on(host: Host) -> None:
-    with client(host).speak.v1.connect(model="alto", encoding="linear16", sample_rate="24000") as connection:
-        heard = []
-        for pause_s in (61.0, 0.0):
-            say(connection, "Hello there.")
-            connection.send_flush()
-            heard.append(spoken(until(connection, "Flushed")))
-            time.sleep(pause_s)
-    assert heard[0] == heard[1] != b""

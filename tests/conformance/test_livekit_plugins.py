@@ -184,30 +184,6 @@ async def test_a_bad_key_is_a_status_error_that_is_not_retried(name: str, host: 
     assert not refused.value.retryable
 
 
-@pytest.mark.slow
-@clients("60 s idle")
-async def test_a_connection_idle_for_a_minute_speaks_on(name: str, host: Host) -> None:
-    await _idle_once(host)
-    assert _idle[name] > 1.0
-
-
-_idle: dict[str, float] = {}
-
-
-async def _idle_once(host: Host) -> None:
-    """All clients wait through the same minute."""
-    if _idle:
-        return
-
-    async def one(name: str) -> None:
-        async with speaker(name, host) as voice:
-            await turn(voice, TOKENS)
-            await asyncio.sleep(61.0)
-            _idle[name] = (await turn(voice, TOKENS)).audio_s
-
-    await asyncio.gather(*(one(name) for name in CLIENTS))
-
-
 @pytest.mark.capability(NAME + "ElevenLabs", "HTTP")
 @pytest.mark.capability(NAME + "ElevenLabs", "voices")
 async def test_elevenlabs_synthesizes_over_http_and_lists_voices(host: Host) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -180,22 +179,6 @@ async def test_a_bad_key_is_an_error(name: str, host: Host) -> None:
     spoken = await heard(name, host, turn(TOKENS, 0.5), key="a wrong key that is long enough")
     assert spoken.audio_s == 0.0
     assert spoken.errors
-
-
-@pytest.mark.slow
-@clients("60 s idle", "ElevenLabs", "Cartesia", "Deepgram", "Deepgram Flux")
-async def test_a_connection_idle_for_a_minute_speaks_on(name: str, host: Host) -> None:
-    if not _idle:  # all clients wait through the same minute
-        names = ("ElevenLabs", "Cartesia", "Deepgram", "Deepgram Flux")
-        frames = [*turn(TOKENS), SleepFrame(61.0), *turn(TOKENS)]
-        spoken = await asyncio.gather(*(heard(one, host, frames) for one in names))
-        _idle.update(zip(names, spoken, strict=True))
-    assert 2.0 < _idle[name].audio_s < 6.0
-    assert _idle[name].stops == 2
-    assert not _idle[name].errors
-
-
-_idle: dict[str, Heard] = {}
 
 
 def _over_http(name: str, host: Host, session: aiohttp.ClientSession) -> TTSService:

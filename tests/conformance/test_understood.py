@@ -9,7 +9,7 @@ import asyncio
 import base64
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,14 +38,21 @@ TEXT = (
 )
 TOKENS = re.findall(r"\s*\S{1,4}", TEXT)
 RATE_HZ = 24000
+LISTENERS = 6
+"""Routes that are heard at a time."""
 MAX_WRONG_WORDS = 1
 """Of 23: the recogniser's own slips, not the clients'."""
 
 
+Heard = tuple[bytes, int]
+"""16-bit samples and their rate."""
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
+    name: str
     client: str
-    speak: Callable[[Host], tuple[bytes, int]]
+    speak: Callable[[Host], Awaitable[Heard]]
 
 
 @pytest.fixture(scope="module")
@@ -54,20 +61,35 @@ def voice() -> Iterator[Host]:
 
 
 @pytest.fixture(scope="module")
+def heard(voice: Host) -> dict[str, Heard | BaseException]:
+    """What each route hears: in real time, so several listen beside each other."""
+    places = asyncio.Semaphore(LISTENERS)
+
+    async def hear(route: Route) -> Heard:
+        async with places:
+            return await route.speak(voice)
+
+    async def all_of_them() -> list[Heard | BaseException]:
+        return await asyncio.gather(*(hear(route) for route in ROUTES), return_exceptions=True)
+
+    return dict(zip((route.name for route in ROUTES), asyncio.run(all_of_them()), strict=True))
+
+
+@pytest.fixture(scope="module")
 def recogniser() -> Recogniser:
     return Recogniser("base")
 
 
-def _elevenlabs(host: Host) -> tuple[bytes, int]:
+def _elevenlabs(host: Host) -> Heard:
     return test_elevenlabs_sdk.realtime(test_elevenlabs_sdk.client(host), TOKENS, "heart"), RATE_HZ
 
 
-def _cartesia(host: Host) -> tuple[bytes, int]:
+def _cartesia(host: Host) -> Heard:
     with test_cartesia_sdk.client(host).tts.websocket_connect() as connection:
         return test_cartesia_sdk.spoken(test_cartesia_sdk.turn(connection, *TOKENS)), RATE_HZ
 
 
-def _deepgram(host: Host) -> tuple[bytes, int]:
+def _deepgram(host: Host) -> Heard:
     sdk = test_deepgram_sdk.client(host)
     with sdk.speak.v1.connect(model="heart", encoding="linear16", sample_rate="24000") as connection:
         test_deepgram_sdk.say(connection, *TOKENS)
@@ -75,7 +97,7 @@ def _deepgram(host: Host) -> tuple[bytes, int]:
         return test_deepgram_sdk.spoken(test_deepgram_sdk.until(connection, "Flushed")), RATE_HZ
 
 
-def _openai(host: Host) -> tuple[bytes, int]:
+def _openai(host: Host) -> Heard:
     with test_openai_sdk.client(host).audio.speech.with_streaming_response.create(
         model="tts-1", voice="heart", input=TEXT, response_format="mp3"
     ) as response:
@@ -83,16 +105,16 @@ def _openai(host: Host) -> tuple[bytes, int]:
     return samples.tobytes(), rate_hz
 
 
-def _realtime(host: Host) -> tuple[bytes, int]:
+def _realtime(host: Host) -> Heard:
     with test_openai_sdk.client(host).realtime.connect(model="gpt-realtime") as connection:
         events = test_openai_sdk.conversation(connection, TEXT)
     deltas = [event.delta for event in events if event.type == "response.output_audio.delta"]
     return b"".join(base64.b64decode(delta) for delta in deltas), RATE_HZ
 
 
-def _livekit(name: str) -> Callable[[Host], tuple[bytes, int]]:
-    async def speak(host: Host) -> tuple[bytes, int]:
-        heard, rate_hz = bytearray(), RATE_HZ
+def _livekit(name: str) -> Callable[[Host], Awaitable[Heard]]:
+    async def speak(host: Host) -> Heard:
+        samples, rate_hz = bytearray(), RATE_HZ
         async with (
             test_livekit_plugins.speaker(name, host) as tts,
             tts.stream(conn_options=test_livekit_plugins.ONCE) as stream,
@@ -101,43 +123,56 @@ def _livekit(name: str) -> Callable[[Host], tuple[bytes, int]]:
                 stream.push_text(token)
             stream.end_input()
             async for event in stream:
-                heard += event.frame.data
+                samples += event.frame.data
                 rate_hz = event.frame.sample_rate
-        return bytes(heard), rate_hz
+        return bytes(samples), rate_hz
 
-    return lambda host: asyncio.run(speak(host))
+    return speak
 
 
-def _pipecat(name: str) -> Callable[[Host], tuple[bytes, int]]:
-    async def speak(host: Host) -> tuple[bytes, int]:
+def _pipecat(name: str) -> Callable[[Host], Awaitable[Heard]]:
+    async def speak(host: Host) -> Heard:
         frames = test_pipecat_services.turn(TOKENS, 10.0)
         heard = await test_pipecat_services.heard(name, host, frames)
         audio = [frame for frame in heard.frames if isinstance(frame, test_pipecat_services.TTSAudioRawFrame)]
         return b"".join(frame.audio for frame in audio), RATE_HZ
 
-    return lambda host: asyncio.run(speak(host))
+    return speak
+
+
+def _in_a_thread(speak: Callable[[Host], Heard]) -> Callable[[Host], Awaitable[Heard]]:
+    return lambda host: asyncio.to_thread(speak, host)
 
 
 ROUTES = [
-    Route(test_elevenlabs_sdk.CLIENT, _elevenlabs),
-    Route(test_cartesia_sdk.CLIENT, _cartesia),
-    Route(test_deepgram_sdk.CLIENT, _deepgram),
-    Route(test_openai_sdk.CLIENT, _openai),
-    Route(test_openai_sdk.CLIENT, _realtime),
-    *(Route(test_livekit_plugins.NAME + name, _livekit(name)) for name in test_livekit_plugins.CLIENTS),
-    *(Route(test_pipecat_services.NAME + name, _pipecat(name)) for name in test_pipecat_services.CLIENTS),
+    Route("elevenlabs", test_elevenlabs_sdk.CLIENT, _in_a_thread(_elevenlabs)),
+    Route("cartesia", test_cartesia_sdk.CLIENT, _in_a_thread(_cartesia)),
+    Route("deepgram", test_deepgram_sdk.CLIENT, _in_a_thread(_deepgram)),
+    Route("openai", test_openai_sdk.CLIENT, _in_a_thread(_openai)),
+    Route("openai realtime", test_openai_sdk.CLIENT, _in_a_thread(_realtime)),
+    *(
+        Route(f"livekit {name}", test_livekit_plugins.NAME + name, _livekit(name))
+        for name in test_livekit_plugins.CLIENTS
+    ),
+    *(
+        Route(f"pipecat {name}", test_pipecat_services.NAME + name, _pipecat(name))
+        for name in test_pipecat_services.CLIENTS
+    ),
 ]
-
-
 CASES = [
-    pytest.param(route, id=route.client, marks=pytest.mark.capability(route.client, "understood")) for route in ROUTES
+    pytest.param(route, id=route.name, marks=pytest.mark.capability(route.client, "understood")) for route in ROUTES
 ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("route", CASES)
-def test_what_arrives_is_understood(route: Route, voice: Host, recogniser: Recogniser) -> None:
-    data, rate_hz = route.speak(voice)
+def test_what_arrives_is_understood(
+    route: Route, heard: dict[str, Heard | BaseException], recogniser: Recogniser
+) -> None:
+    result = heard[route.name]
+    if isinstance(result, BaseException):
+        raise result
+    data, rate_hz = result
     samples = np.frombuffer(data, "<i2").astype(np.float32) / 32768
     errors = recogniser.errors(TEXT, soxr.resample(samples, rate_hz, RECOGNISER_RATE_HZ))
     assert errors.wrong <= MAX_WRONG_WORDS, errors.heard

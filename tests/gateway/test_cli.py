@@ -125,6 +125,9 @@ def test_a_speech_interrupted_by_ctrl_c_leaves_a_valid_file(tmp_path: Path) -> N
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # ignored where the tests run in the background
     )
     assert process.stdin is not None
     process.stdin.write(b"The first sentence is here. And there is ")
