@@ -14,7 +14,7 @@ from gateway.dialects import (
     elevenlabs_http,
     jambonz,
     livekit,
-    native,
+    native_frames,
     openai_speech,
 )
 from gateway.dialects.base import Dialect, ErrorBody, ErrorHeaders, Handshake, ServerFacts
@@ -82,7 +82,7 @@ DIALECTS: Final[tuple[DialectEntry, ...]] = (
         paths=("/antiphon/v1/speak",),
         make=lambda handshake, server: NativeDialect(handshake, server.limits.message_bytes),
         authenticate=credentials.bearer,
-        error_body=native.error_body,
+        error_body=native_frames.error_body,
     ),
     DialectEntry(
         name="elevenlabs stream",

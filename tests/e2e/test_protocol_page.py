@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.models import load_model
-from gateway.dialects.native import MESSAGES
+from gateway.dialects.native_fields import MESSAGES
 from gateway.errors import ErrorCode, WarningCode
 from tests.fakes.gateway import Peer, connect, running_gateway
 
