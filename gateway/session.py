@@ -1,13 +1,13 @@
 """Session: events, chunks and the passing of time in, actions and outgoing events out. Sans-IO, dialect-blind.
 
-It owns lanes, utterances, the voice and barge-in. The connection carries its actions out, takes what may go next with
-`take`, and reports each written event with `written`. All times are monotonic seconds passed in.
+It owns utterances, their lanes, the defaults and barge-in. The connection carries its actions out, takes what may go
+next with `take`, and reports each written event with `written`. All times are monotonic seconds passed in.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Final, Literal
 
@@ -44,15 +44,12 @@ from gateway.events import (
     TextFragment,
     Warned,
 )
+from gateway.lanes import Lanes
 from gateway.session_defaults import SessionDefaults, SessionSettings
 from gateway.text.front_end import TextFrontEnd
 from gateway.utterance import Utterance, UtteranceSettings
+from gateway.utterances import Utterances
 
-KEPT_AFTER_PLAYED_S: Final = 30.0
-"""How long a finished utterance stays cancellable after it has been played (native protocol, rule 5)."""
-MAX_REMEMBERED_IDS: Final = 10_000
-"""Ids of utterances that are over, so that late messages for them are ignored; the oldest are forgotten."""
-MAX_NUMBER: Final = 0xFFFF
 SEED_BITS: Final = 53
 """Seeds are 0 … 2^53-1, so that every JSON reader keeps them exact."""
 MAX_UNREAD_ANSWERS: Final = 1024
@@ -60,8 +57,6 @@ MAX_UNREAD_ANSWERS: Final = 1024
 NORMAL_CLOSE: Final = 1000
 GOING_AWAY_CLOSE: Final = 1001
 POLICY_CLOSE: Final = 1008
-MIN_PACE_S: Final = 0.005
-"""The writer is not woken more often than this for send-ahead alone."""
 
 
 class Session:
@@ -87,14 +82,9 @@ class Session:
         self._admission = admission
         self._random = random
         self._defaults = SessionDefaults.of(settings, self._model)
-        self._utterances: OrderedDict[str, Utterance] = OrderedDict()
-        """Live and finished-but-cancellable, in the order opened."""
-        self._over: OrderedDict[str, None] = OrderedDict()
-        self._lanes: dict[str, deque[Utterance]] = {}
-        """Not yet done, by lane; the first is its head."""
+        self._utterances = Utterances(settings.kept_utterances)
+        self._lanes = Lanes(self._utterances)
         self._urgent: deque[ServerEvent] = deque()
-        self._next_lane = 0
-        self._last_number = -1
         self._last_activity_s = now_s
         self._leaving: Literal["no", "at_client_wish", "draining"] = "no"
         self._is_closing = False
@@ -169,7 +159,7 @@ class Session:
         """Put a ClientError on the wire, behind the utterance's own queued audio if it has any."""
         if self._is_closing:
             return []
-        utterance = self._live(error.utterance) if error.utterance is not None else None
+        utterance = self._utterances.live(error.utterance) if error.utterance is not None else None
         failed = Failed(
             error.code,
             error.message,
@@ -180,7 +170,7 @@ class Session:
         )
         if utterance is None:
             if error.is_refused_open and error.utterance is not None:
-                self._remember_over(error.utterance)
+                self._utterances.mark_over(error.utterance)
             self._urgent.append(failed)
         else:
             utterance.outbox.put_event(failed)
@@ -188,9 +178,7 @@ class Session:
 
     def _close_if_unread(self) -> list[Action]:
         """A peer that asks and does not read its answers is not served for ever."""
-        unread = max(
-            len(self._urgent), max((kept.outbox.queued_events for kept in self._utterances.values()), default=0)
-        )
+        unread = max(len(self._urgent), max((kept.outbox.queued_events for kept in self._utterances), default=0))
         if unread <= MAX_UNREAD_ANSWERS:
             return []
         return self.close(
@@ -198,25 +186,19 @@ class Session:
         )
 
     def _remark(self, event: Remark) -> None:
-        utterance = self._live(event.utterance) if event.utterance is not None else None
+        utterance = self._utterances.live(event.utterance) if event.utterance is not None else None
         if utterance is None:
             self._urgent.append(Warned(event.code, event.message, event.utterance, event.detail))
         else:
             utterance.warn(event.code, event.message, event.detail)
 
-    def _live(self, utterance_id: str) -> Utterance | None:
-        utterance = self._utterances.get(utterance_id)
-        return utterance if utterance is not None and utterance.state in ("open", "ended") else None
-
-    def _is_over(self, utterance_id: str) -> bool:
-        return utterance_id in self._over or utterance_id in self._utterances
-
     def _open(self, event: OpenUtterance, now_s: float) -> list[Action]:
-        if self._live(event.utterance) is not None:
+        if self._utterances.live(event.utterance) is not None:
             raise ClientError(ErrorCode.UTTERANCE_EXISTS, f"utterance {event.utterance!r} is still being spoken")
         try:
-            settings, remarks = self._defaults.resolve(event, self._model, self._free_number(), self._fresh_seed())
-            live = sum(len(lane) for lane in self._lanes.values())
+            number, fresh_seed = self._utterances.free_number(), self._random.getrandbits(SEED_BITS)
+            settings, remarks = self._defaults.resolve(event, self._model, number, fresh_seed)
+            live = len(self._lanes)
             if live >= self._settings.limits.utterances:
                 raise ClientError(
                     ErrorCode.TOO_MANY_UTTERANCES,
@@ -224,14 +206,12 @@ class Session:
                 )
             self._admission.start_utterance(self._key)
         except ClientError:
-            self._remember_over(event.utterance)
+            self._utterances.mark_over(event.utterance)
             raise
-        actions = self._retire(event.utterance)
-        self._over.pop(event.utterance, None)
+        actions = self._forget([event.utterance])
         utterance = Utterance(settings, self._front_end(event, settings), now_s)
-        self._last_number = settings.number
-        self._utterances[event.utterance] = utterance
-        self._lanes.setdefault(event.lane, deque()).append(utterance)
+        self._utterances.add(utterance)
+        self._lanes.join(utterance)
         for remark in remarks:
             utterance.warn(remark.code, remark.message, remark.detail)
         return [*actions, OpenSpeech(event.utterance, event.lane, settings.request)]
@@ -246,40 +226,29 @@ class Session:
             has_text_normalizer=self._model.has_text_normalizer,
         )
 
-    def _fresh_seed(self) -> int:
-        return self._random.getrandbits(SEED_BITS)
-
-    def _free_number(self) -> int:
-        """The next number that no kept utterance has: with fewer than 65,536 kept there is one."""
-        taken = {utterance.settings.number for utterance in self._utterances.values()}
-        number = self._last_number
-        while True:
-            number = (number + 1) & MAX_NUMBER
-            if number not in taken:
-                return number
-
     def check_text(self, event: TextFragment) -> None:
         """Raise the ClientError that `handle` would, so that a long fragment can be handled in slices: it is refused
         whole or not at all."""
-        utterance = self._live(event.utterance)
+        utterance = self._utterances.live(event.utterance)
         if utterance is not None and utterance.state == "ended":
             error = ErrorCode.UTTERANCE_ENDED
             raise ClientError(
                 error, f"utterance {event.utterance!r} takes no text after its end", utterance=utterance.id
             )
-        if utterance is not None or not self._is_over(event.utterance):
+        if utterance is not None or not self._utterances.was_used(event.utterance):
             self._check_length(utterance.received_chars if utterance is not None else 0, event)
 
     def _text(self, event: TextFragment, now_s: float) -> list[Action]:
         self.check_text(event)
         actions: list[Action] = []
-        utterance = self._live(event.utterance)
+        utterance = self._utterances.live(event.utterance)
         if utterance is None:
-            if self._is_over(event.utterance):
+            if self._utterances.was_used(event.utterance):
                 self.ignored_messages += 1
                 return []
             actions += self._open(OpenUtterance(event.utterance), now_s)
-            utterance = self._utterances[event.utterance]
+            utterance = self._utterances.live(event.utterance)
+            assert utterance is not None  # it has just been opened
         return actions + self._feed(utterance, utterance.feed(event.text, now_s))
 
     def _check_length(self, received: int, event: TextFragment) -> None:
@@ -312,9 +281,9 @@ class Session:
 
     def _known(self, utterance_id: str) -> Utterance | None:
         """The live utterance; None where it is over (counted). Raises unknown_utterance where there never was one."""
-        utterance = self._live(utterance_id)
+        utterance = self._utterances.live(utterance_id)
         if utterance is None:
-            if not self._is_over(utterance_id):
+            if not self._utterances.was_used(utterance_id):
                 raise ClientError(
                     ErrorCode.UNKNOWN_UTTERANCE, f"utterance {utterance_id!r} has not been opened in this session"
                 )
@@ -329,13 +298,13 @@ class Session:
 
     def _cancel(self, event: Cancel, now_s: float) -> list[Action]:
         if event.utterance is None:
-            targets = [kept for kept in self._utterances.values() if kept.state != "cancelled"]
+            targets = [kept for kept in self._utterances if kept.state != "cancelled"]
             if not targets:
                 self._urgent.append(Warned(WarningCode.NOTHING_TO_CANCEL, "nothing is being spoken"))
             return [action for target in targets for action in self._cancel_one(target, None, now_s)]
         target = self._utterances.get(event.utterance)
         if target is None or target.state == "cancelled":
-            if not self._is_over(event.utterance):
+            if not self._utterances.was_used(event.utterance):
                 raise ClientError(
                     ErrorCode.UNKNOWN_UTTERANCE, f"utterance {event.utterance!r} has not been opened in this session"
                 )
@@ -372,26 +341,21 @@ class Session:
         return [CancelSpeech(utterance.id, heard.engine_samples, heard.chars), *self._leave_when_idle()]
 
     def _leave_lane(self, utterance: Utterance, now_s: float) -> None:
-        lane = self._lanes[utterance.settings.lane]
-        lane.remove(utterance)
-        if lane:
-            lane[0].head_since_s = max(lane[0].head_since_s, now_s)
-        else:
-            del self._lanes[utterance.settings.lane]
+        self._lanes.leave(utterance, now_s)
         self._admission.end_utterance(self._key)
 
     # ---- the engine --------------------------------------------------------------------------------------------------
 
     def audio(self, utterance_id: str, chunk: AudioChunk, timeline: Timeline) -> None:
         """A chunk of an utterance's stream. Late ones of a cancelled or forgotten utterance are dropped here alone."""
-        utterance = self._live(utterance_id)
+        utterance = self._utterances.live(utterance_id)
         if utterance is not None:
             utterance.engine_timeline = timeline
             utterance.take_chunk(chunk)
 
     def speech_failed(self, utterance_id: str, error: ClientError) -> list[Action]:
         """The engine could not open or go on with an utterance: an error, then `done` with reason error."""
-        utterance = self._live(utterance_id)
+        utterance = self._utterances.live(utterance_id)
         if utterance is None:
             return []
         error.utterance = utterance_id
@@ -401,7 +365,7 @@ class Session:
 
     def can_take_audio(self, utterance_id: str) -> bool:
         """False while the outbox is full: its stream is to be left unread."""
-        utterance = self._live(utterance_id)
+        utterance = self._utterances.live(utterance_id)
         return utterance is None or utterance.outbox.queued_s < self._settings.outbox_s
 
     # ---- time --------------------------------------------------------------------------------------------------------
@@ -409,17 +373,15 @@ class Session:
     def on_time(self, now_s: float) -> list[Action]:
         """What has to happen without a message: waits that ended, idle utterances, an idle session, old books."""
         actions: list[Action] = []
-        for lane in list(self._lanes.values()):
-            for utterance in list(lane):
+        for lane in self._lanes:
+            for utterance in lane:
                 wake_at_s = utterance.wake_at_s
                 if wake_at_s is not None and wake_at_s <= now_s:
                     actions += self._feed(utterance, utterance.on_time(now_s))
-            idle_at_s = self._idle_at_s(lane[0]) if lane else None
+            idle_at_s = self._idle_at_s(lane[0])
             if idle_at_s is not None and idle_at_s <= now_s:
                 actions += self._end_text(lane[0], now_s, is_timeout=True)
-        for utterance in [kept for kept in self._utterances.values() if kept.done_at_s is not None]:
-            if self._kept_until_s(utterance, now_s) <= now_s:
-                actions += self._retire(utterance.id)
+        actions += self._forget(self._utterances.expired(now_s))
         if not self._lanes and now_s >= self._last_activity_s + self._settings.limits.idle_s:
             actions += self.close(
                 ErrorCode.IDLE_TIMEOUT,
@@ -435,26 +397,20 @@ class Session:
         since_s = max(head.last_text_at_s, head.last_sent_at_s, head.head_since_s)
         return since_s + self._settings.limits.utterance_idle_s
 
-    @staticmethod
-    def _kept_until_s(utterance: Utterance, now_s: float) -> float:
-        if utterance.state == "cancelled":
-            return now_s
-        return utterance.ledger.playout_end_s(utterance.done_at_s or now_s) + KEPT_AFTER_PLAYED_S
-
     def wake_at_s(self, now_s: float) -> float:
         """When `on_time` or `take` has something to do at the latest, if nothing comes before."""
         times = [self._last_activity_s + self._settings.limits.idle_s]
         if self._lanes:
             times.clear()
-        for lane in self._lanes.values():
+        for lane in self._lanes:
             times += [utterance.wake_at_s for utterance in lane if utterance.wake_at_s is not None]
             idle_at_s = self._idle_at_s(lane[0])
             if idle_at_s is not None:
                 times.append(idle_at_s)
-            ready_at_s = self._audio_at_s(lane[0], now_s)
+            ready_at_s = self._lanes.audio_at_s(lane[0], now_s)
             if ready_at_s is not None:
                 times.append(ready_at_s)
-        times += [self._kept_until_s(kept, now_s) for kept in self._utterances.values() if kept.done_at_s is not None]
+        times += self._utterances.expiries_s(now_s)
         return min(times, default=now_s + self._settings.limits.idle_s)
 
     def close(self, code: ErrorCode, message: str, close_code: int) -> list[Action]:
@@ -484,9 +440,8 @@ class Session:
 
     def ended(self) -> None:
         """The connection is gone: give back what admission counted."""
-        for lane in self._lanes.values():
-            for _ in lane:
-                self._admission.end_utterance(self._key)
+        for _ in range(len(self._lanes)):
+            self._admission.end_utterance(self._key)
         self._lanes.clear()
         self._utterances.clear()
 
@@ -496,20 +451,7 @@ class Session:
         """What may be written now: control messages first, then lanes in turn; None where nothing may go."""
         if self._urgent:
             return self._urgent.popleft()
-        for lane in self._lanes.values():
-            for utterance in lane:
-                if utterance.head() == "message":
-                    return utterance.next_event()
-        lanes = list(self._lanes.values())
-        for step in range(len(lanes)):
-            index = (self._next_lane + step) % len(lanes)
-            head = lanes[index][0]
-            if self._may_send_audio(head, now_s):
-                event = head.next_event()
-                if event is not None:
-                    self._next_lane = index + 1
-                    return event
-        return None
+        return self._lanes.take(now_s)
 
     def written(self, event: ServerEvent, now_s: float) -> list[Action]:
         """`event` has been handed to the socket."""
@@ -518,66 +460,15 @@ class Session:
             return []
         if isinstance(event, Audio):
             if event.number == utterance.settings.number:
-                utterance.written(event, now_s, self._player_free_at_s(utterance, now_s))
+                utterance.written(event, now_s, self._lanes.player_free_at_s(utterance, now_s))
             return []
         if isinstance(event, Done) and utterance.state in ("open", "ended", "failing"):
             utterance.written(event, now_s, now_s)
             self._leave_lane(utterance, now_s)
             self._last_activity_s = now_s
-            return [*self._trim_kept(), *self._leave_when_idle()]
+            return [*self._forget(self._utterances.surplus()), *self._leave_when_idle()]
         return []
 
-    def _may_send_audio(self, head: Utterance, now_s: float) -> bool:
-        if head.head() != "speech":
-            return False
-        max_ahead_s = head.settings.max_ahead_s
-        return max_ahead_s is None or self._ahead_s(head.settings.lane, now_s) < max_ahead_s
-
-    def _audio_at_s(self, head: Utterance, now_s: float) -> float | None:
-        """When send-ahead lets the next audio go, if time alone decides; None where there is none or acks decide."""
-        max_ahead_s = head.settings.max_ahead_s
-        if head.head() != "speech" or max_ahead_s is None:
-            return None
-        if not any(sent.ledger.is_clock_running(now_s) for sent in self._in_lane(head.settings.lane)):
-            return None
-        return now_s + max(MIN_PACE_S, self._ahead_s(head.settings.lane, now_s) - max_ahead_s)
-
-    def _ahead_s(self, lane: str, now_s: float) -> float:
-        """Seconds of a lane's audio that were sent and not yet played."""
-        return sum(sent.ledger.sent_s - sent.ledger.played_s(now_s) for sent in self._in_lane(lane))
-
-    def _in_lane(self, lane: str) -> Iterator[Utterance]:
-        """A lane's utterances that a listener has heard, hears or will hear, in order."""
-        for utterance in self._utterances.values():
-            if utterance.settings.lane == lane and utterance.state != "cancelled":
-                yield utterance
-
-    def _player_free_at_s(self, utterance: Utterance, now_s: float) -> float:
-        """When an assumed player has played the lane's earlier utterances."""
-        free_at_s = now_s
-        for earlier in self._in_lane(utterance.settings.lane):
-            if earlier is utterance:
-                break
-            free_at_s = max(free_at_s, earlier.ledger.playout_end_s(now_s))
-        return free_at_s
-
-    # ---- keeping and forgetting --------------------------------------------------------------------------------------
-
-    def _trim_kept(self) -> list[Action]:
-        finished = [kept.id for kept in self._utterances.values() if kept.done_at_s is not None]
-        surplus = finished[: max(0, len(finished) - self._settings.kept_utterances)]
-        return [action for utterance_id in surplus for action in self._retire(utterance_id)]
-
-    def _retire(self, utterance_id: str) -> list[Action]:
-        """Forget a finished utterance: only its id is remembered."""
-        utterance = self._utterances.pop(utterance_id, None)
-        if utterance is None:
-            return []
-        self._remember_over(utterance_id)
-        return [ReleaseSpeech(utterance_id)]
-
-    def _remember_over(self, utterance_id: str) -> None:
-        self._over[utterance_id] = None
-        self._over.move_to_end(utterance_id)
-        if len(self._over) > MAX_REMEMBERED_IDS:
-            self._over.popitem(last=False)
+    def _forget(self, utterance_ids: Iterable[str]) -> list[Action]:
+        """Finished ones: only their ids are remembered, and the engine lets go of their streams."""
+        return [ReleaseSpeech(utterance_id) for utterance_id in utterance_ids if self._utterances.forget(utterance_id)]

@@ -22,12 +22,15 @@ from gateway.events import (
     FinishSpeech,
     Limits,
     OpenSpeech,
+    OpenUtterance,
     ServerEvent,
 )
 from gateway.session import Session
-from gateway.session_defaults import SessionSettings
+from gateway.session_defaults import SessionDefaults, SessionSettings
+from gateway.text.front_end import TextFrontEnd
 from gateway.text.lexicon import Lexicon
 from gateway.text.settings import TextSettings
+from gateway.utterance import Utterance
 
 RATE_HZ = 24000
 SAMPLES_PER_WORD = 12_000
@@ -71,6 +74,28 @@ def chunk_of(segment: Segment, start_sample: int, *, is_final: bool = False, lev
         words.append(WordTiming(sources[first].start, sources[place - 1].end, start, start + SAMPLES_PER_WORD))
     pcm = np.full(len(words) * SAMPLES_PER_WORD, level, np.float32)
     return AudioChunk(pcm, start_sample, tuple(words), is_segment_end=True, is_final=is_final)
+
+
+def utterance_of(
+    event: OpenUtterance,
+    *,
+    model: ModelInfo = MODEL,
+    number: int = 0,
+    now_s: float = 0.0,
+    max_ahead_s: float | None = None,
+) -> Utterance:
+    """An utterance as a session opens it."""
+    settings = replace(SETTINGS, max_ahead_s=max_ahead_s)
+    resolved, _ = SessionDefaults.of(settings, model).resolve(event, model, number, 1)
+    front_end = TextFrontEnd(
+        SETTINGS.text,
+        lexicon=SETTINGS.lexicon,
+        segmentation=event.segmentation,
+        language=None,
+        spoken_languages=model.languages,
+        has_text_normalizer=True,
+    )
+    return Utterance(resolved, front_end, now_s)
 
 
 @dataclass

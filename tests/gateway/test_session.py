@@ -606,7 +606,7 @@ def test_whatever_the_order_every_utterance_is_contiguous_and_ends_at_most_once(
             event: ClientEvent = step
             talk.do(event)
     for name in ("a", "b", "c"):
-        if talk.session._live(name) is not None:
+        if talk.session._utterances.live(name) is not None:
             talk.do(EndText(name))
             talk.speak(name)
     for _ in range(60):

@@ -10,24 +10,12 @@ import pytest
 
 from engine.speech import ModelInfo
 from gateway.events import Done, OpenUtterance, Started
-from gateway.session_defaults import SessionDefaults
-from gateway.text.front_end import TextFrontEnd
 from gateway.utterance import TRANSITIONS, State, Utterance
-from tests.fakes.talk import MODEL, SETTINGS, chunk_of
+from tests.fakes.talk import MODEL, chunk_of, utterance_of
 
 
 def utterance(model: ModelInfo = MODEL) -> Utterance:
-    defaults = SessionDefaults.of(SETTINGS, model)
-    settings, _ = defaults.resolve(OpenUtterance("u"), model, 0, 1)
-    front_end = TextFrontEnd(
-        SETTINGS.text,
-        lexicon=SETTINGS.lexicon,
-        segmentation="auto",
-        language=None,
-        spoken_languages=MODEL.languages,
-        has_text_normalizer=True,
-    )
-    return Utterance(settings, front_end, 0.0)
+    return utterance_of(OpenUtterance("u"), model=model)
 
 
 @pytest.mark.parametrize(("before", "after"), [*itertools.product(get_args(State), repeat=2)])
