@@ -53,10 +53,9 @@ class GrowingText:
         """What stands in the context from the block's first position on; of the last one, if it is audio, the length
         says nothing: it grows with every row."""
 
-    @property
-    def is_full(self) -> bool:
-        """It takes no more text."""
-        return self.is_closed or self.tokens >= self._cadence.max_tokens
+    def has_room(self, tokens: int) -> bool:
+        """So many more fit in."""
+        return not self.is_closed and self.tokens + tokens <= self._cadence.max_tokens
 
     @property
     def is_half_full(self) -> bool:

@@ -10,6 +10,7 @@ windows: nobody's sound waits for another's net. One place for a prefill is kept
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable
 from itertools import islice
 from math import ceil
 
@@ -50,6 +51,10 @@ class Planner:
         or `wake_at_s` comes."""
         self.wake_at_s = None
         return self._plan_whole(now_s) if self.spec.max_plans == 1 else self._plan_part(now_s)
+
+    def open_again(self, openings: Iterable[Opening]) -> None:
+        """The plan that told the family of them failed as a whole: nobody knows whether it heard."""
+        self._openings[:0] = openings
 
     def _plan_whole(self, now_s: float) -> Launched | None:
         """Everything in one plan: the only one that is out."""

@@ -138,19 +138,23 @@ class Scheduler:
         block = self._grow(utterance, segment) or self._new_block(utterance, segment, now_s)
         sequence.tags = utterance.tags = tags_in_force(segment)
         utterance.timeline.note("queued", now_s)
-        if self.spec.text_cadence is not None and (segment.boundary == "end" or self._is_full(block)):
+        if segment.boundary == "end" or self._is_good_end(block):
             utterance.close_text()
         out: list[Delivery] = []
         self._settle(sequence, now_s, out)
         return out
 
     def _grow(self, utterance: Utterance, segment: Segment) -> Block | None:
-        """The utterance's growing block with the segment in it; None where there is none."""
+        """The utterance's growing block with the segment in it; None where there is none, or no room in it."""
         block, cadence = utterance.growing, self.spec.text_cadence
-        if block is None or cadence is None:
+        if block is None or block.text is None or cadence is None:
             return None
         continuation = replace(segment, carried=(), is_continuation=True)
-        block.grow(continuation, self._prepare(continuation, utterance.request), cadence)
+        prepared = self._prepare(continuation, utterance.request)
+        if not block.text.has_room(prepared.tokens):
+            utterance.close_text()
+            return None
+        block.grow(continuation, prepared, cadence)
         return block
 
     def _new_block(self, utterance: Utterance, segment: Segment, now_s: float) -> Block:
@@ -176,12 +180,10 @@ class Scheduler:
         utterance.pending_blocks += 1
         return block
 
-    def _is_full(self, block: Block) -> bool:
-        """It should take no more text: it has enough, or half of that and a good place to end."""
-        if block.text is None:
-            return False
+    def _is_good_end(self, block: Block) -> bool:
+        """A growing text with plenty in it ends at the end of a sentence, lest it should have to in mid-sentence."""
         is_sentence_end = block.segments[-1].boundary in ("sentence", "paragraph")
-        return block.text.is_full or (is_sentence_end and block.text.is_half_full)
+        return is_sentence_end and block.text is not None and block.text.is_half_full
 
     def finish(self, utterance_id: int, now_s: float) -> list[Delivery]:
         """No more segments. Answers the final chunk where everything has been delivered before."""
@@ -280,6 +282,7 @@ class Scheduler:
                 self._fail_utterance(utterance, message, now_s, out)
             self._roster.forget_sequence(sequence)
             self._settle(sequence, now_s, out)
+        self._planner.open_again(opening for opening in plan.openings if opening.sequence not in touched)
         for forget in plan.forgets:
             if forget.sequence not in touched:
                 self._roster.forget_again(forget)

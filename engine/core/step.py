@@ -34,14 +34,12 @@ class TextCadence:
     max_rows: int
     """Of one such block."""
     max_tokens: int
-    """From here on a block takes no more text: what follows is another block."""
-    max_segment_tokens: int
-    """Of one segment; a block may have so many more than max_tokens."""
+    """Of one such block, and so of a segment: where the next one does not fit, it begins another block."""
 
     @property
     def max_positions(self) -> int:
         """Of a block, without the voice prompt: its rows, and a mark with every token and at either end."""
-        return self.max_rows + 2 * (self.max_tokens + self.max_segment_tokens) + 3
+        return self.max_rows + 2 * self.max_tokens + 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +170,8 @@ class VocodeItem:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A sequence appears, or begins another utterance: `request` is the SpeechRequest of its blocks from `block` on."""
+    """A sequence appears, or begins another utterance: `request` is the SpeechRequest of its blocks from `block` on.
+    It comes again where the plan that carried it failed as a whole."""
 
     sequence: int
     block: int

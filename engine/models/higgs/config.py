@@ -301,14 +301,12 @@ def text_cadence(geometry: HiggsGeometry, settings: HiggsSettings) -> TextCadenc
     if not settings.is_token_streaming:
         return None
     max_rows = min(settings.max_block_rows, 2 * settings.max_context_tokens // 5)
-    max_tokens = max(2, max_rows // ROWS_PER_STREAMED_TOKEN)
     return TextCadence(
         first_rows=geometry.codebooks - 1 + TOKEN_FRAMES,
         rows_per_token=TOKEN_FRAMES,
         max_waits=MAX_TOKEN_WAITS,
         max_rows=max_rows,
-        max_tokens=max_tokens,
-        max_segment_tokens=max(1, max_tokens // 2),
+        max_tokens=max(1, max_rows // ROWS_PER_STREAMED_TOKEN),
     )
 
 

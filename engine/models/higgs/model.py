@@ -204,7 +204,7 @@ class HiggsModel:
     def prepare(self, segment: Segment, request: SpeechRequest) -> PreparedText:
         """Raises TooLongError where the segment has more tokens than a text block may have."""
         block, cadence = self._writer.text_block(segment, request), self._spec.text_cadence
-        limit = self._settings.max_text_tokens if cadence is None else cadence.max_segment_tokens
+        limit = self._settings.max_text_tokens if cadence is None else cadence.max_tokens
         if len(block.ids) > limit:
             raise TooLongError(f"the segment has {len(block.ids)} tokens, at most {limit}")
         return PreparedText(len(block.ids), block.max_rows, 0.0, block)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.core.growing_text import GrowingText
 from engine.core.step import PreparedText, TextCadence
 
-CADENCE = TextCadence(first_rows=5, rows_per_token=2, max_waits=2, max_rows=60, max_tokens=6, max_segment_tokens=4)
+CADENCE = TextCadence(first_rows=5, rows_per_token=2, max_waits=2, max_rows=60, max_tokens=6)
 
 
 def text(name: str) -> PreparedText:
@@ -127,17 +127,20 @@ def test_pieces_put_together_are_the_layout() -> None:
     assert {(unit.kind, unit.revision): unit.length for unit in after} == lengths
 
 
-def test_it_is_full_at_its_limit_and_half_full_before_it() -> None:
-    made = growing("abc")
+def test_there_is_room_up_to_the_limit_and_until_it_is_closed() -> None:
+    made = growing("ab")
+    assert not made.is_half_full
+    made.append(text("c"))
     assert made.is_half_full
-    assert not made.is_full
-    made.append(text("def"))
-    assert made.is_full
+    assert made.has_room(3)
+    assert not made.has_room(4)
+    made.is_closed = True
+    assert not made.has_room(0)
 
 
 def test_the_positions_of_a_block_have_a_bound() -> None:
-    """One segment may come when the block is all but full; every token has a mark of its own."""
-    made = opened(growing("abcde", "fghi"), True)
+    """Every token has a mark of its own."""
+    made = opened(growing("abc", "def"), True)
     made.is_closed = True
     rows = 1
     while rows < CADENCE.max_rows:

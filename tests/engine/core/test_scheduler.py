@@ -144,7 +144,7 @@ def test_a_growing_text_that_is_full_goes_on_in_another_block() -> None:
     driver = SyncDriver(model)
     texts = [f" word{number}" for number in range(12)]
     driver.speak(REQUEST, *(replace(whole_segment(text), boundary="forced") for text in texts))
-    assert len(model.finished) == 3
+    assert [len(block.fed) for block in model.finished.values()] == [24, 24, 19, 7]
     assert "".join(one for block in model.finished.values() for one in block.fed) == "".join(texts)
 
 
@@ -373,6 +373,22 @@ def test_a_plan_that_fails_as_a_whole_fails_whom_it_named_and_nobody_else(make: 
     driver.run()
     assert driver.failures == {bad: "device lost"}
     assert np.array_equal(driver.pcm(idle), segment_pcm("Good luck.", 20))
+
+
+def test_a_sequence_that_a_failed_plan_only_opened_is_opened_again() -> None:
+    """It waits while another fills the voice prompt that they share, so the plan has nothing else of it."""
+    driver = SyncDriver(DelayedRowsModel(small_spec(max_prefill_tokens=20)))
+    first, second = driver.open(REQUEST), driver.open(REQUEST, lane="other")
+    for utterance, text in ((first, "Bad luck."), (second, "Good luck.")):
+        driver.feed(utterance, whole_segment(text))
+        driver.finish(utterance)
+    plan = driver.plan()
+    assert plan is not None
+    assert (len(plan.openings), len(plan.prefill)) == (2, 1)
+    driver._take(driver.scheduler.abort(plan, "device lost", 1.0))
+    driver.run()
+    assert driver.failures == {first: "device lost"}
+    assert np.array_equal(driver.pcm(second), segment_pcm("Good luck.", 20))
 
 
 def test_a_segment_that_can_never_fit_is_refused_and_the_utterance_lives() -> None:

@@ -11,11 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.models.hibari.blocks import FRESH, Block, Composer, Seam
-from engine.models.hibari.config import BASE_VOICE, DERIVED_VOICES, FRAME_S, FRAME_SAMPLES, PAUSES, Voice
+from engine.models.hibari.config import (
+    BASE_VOICE,
+    DERIVED_VOICES,
+    FINAL_BEND_FRAMES,
+    FRAME_S,
+    FRAME_SAMPLES,
+    PAUSES,
+    Voice,
+)
 from engine.models.hibari.network import AcousticNet, Floats
 from engine.models.hibari.phonemes import Phonemizer
-from engine.models.hibari.phrases import Break, PhrasePlan, Script, plan_phrases
-from engine.models.hibari.prosody import TagState
+from engine.models.hibari.phrases import Break, Phrase, PhrasePlan, Script, plan_phrases
+from engine.models.hibari.prosody import EMOTIONS, FAMILIES, Delivery, TagState
+from engine.models.hibari.synthesis import PhraseSpectra
 from engine.speech import Boundary, Control
 
 NET = AcousticNet.load()
@@ -125,6 +134,77 @@ def test_a_join_in_mid_phrase_is_no_louder_and_no_rougher_than_speech(left: str,
     join = first.frames * FRAME_SAMPLES
     bend = np.abs(np.diff(pcm, 2))
     assert bend[join - 3 : join + 3].max() <= np.percentile(bend[join - 2400 : join + 2400], 99.5) * 1.5
+
+
+def delivered(monkeypatch: pytest.MonkeyPatch, text: str, **changes: float) -> Block:
+    """One block of `text`, every word of it delivered with `changes`."""
+    monkeypatch.setitem(FAMILIES, EMOTIONS["anger"], Delivery(**changes))  # type: ignore[arg-type]
+    words = READER.words(text)
+    script = Script(text, words, range(len(words)), 0, "end", ())
+    plan = plan_phrases(script, TagState(emotion="anger"), 1.0, has_effects=True)
+    return COMPOSER.compose(script, plan, BASE_VOICE, FRESH, (1, 0))
+
+
+def inner_silence_s(pcm: Floats) -> float:
+    levels = np.sqrt(np.mean(pcm[: len(pcm) // 120 * 120].reshape(-1, 120).astype(np.float64) ** 2, axis=1))
+    heard = np.flatnonzero(levels > levels.max() / 100)
+    return float(np.max(np.diff(heard)) - 1) * 0.005
+
+
+@pytest.mark.parametrize("ratio", [0.5, 1.5, 2.0])
+def test_pauses_of_punctuation_are_as_many_times_longer_as_the_delivery_says(
+    monkeypatch: pytest.MonkeyPatch, ratio: float
+) -> None:
+    text = "Keep it safe; you may need it."
+    usual = whole(delivered(monkeypatch, text, pause_ratio=1.0001))
+    other = whole(delivered(monkeypatch, text, pause_ratio=ratio))
+    assert inner_silence_s(usual) > 0.15
+    assert inner_silence_s(other) == pytest.approx(ratio * inner_silence_s(usual), abs=0.04)
+    assert silence_s(other)[1] == pytest.approx(ratio * silence_s(usual)[1], abs=0.06)
+
+
+@pytest.mark.parametrize("semitones", [-2.0, 1.5])
+def test_the_end_of_a_sentence_is_bent_by_its_semitones_and_nothing_before_it(
+    monkeypatch: pytest.MonkeyPatch, semitones: float
+) -> None:
+    text = "We are all alone now, in a low yellow room."
+    plain, bent = delivered(monkeypatch, text), delivered(monkeypatch, text, final_semitones=semitones)
+    assert plain.frames == bent.frames
+    before, after = (pitches(block) for block in (plain, bent))
+    moved = 12 * np.log2(after / np.maximum(before, 1.0), where=before > 40, out=np.zeros_like(before))
+    voiced = np.flatnonzero(before > 40)
+    assert moved[voiced[-1]] == pytest.approx(semitones, abs=0.01)
+    assert np.all(np.abs(moved[: voiced[-1] - FINAL_BEND_FRAMES]) < 0.01)
+
+
+def test_a_phrase_that_goes_on_is_not_bent() -> None:
+    steps = plan_phrases(script_of("We are all alone"), TagState(emotion="anger"), 1.0, has_effects=True).steps
+    (phrase,) = steps
+    assert isinstance(phrase, Phrase)
+    assert phrase.ending == "flow"
+    script = script_of("We are all alone")
+    bent = COMPOSER.compose(script, PhrasePlan((phrase,), ()), BASE_VOICE, FRESH, (1, 0))
+    level = replace(phrase, deliveries=tuple(replace(given, final_semitones=0.0) for given in phrase.deliveries))
+    plain = COMPOSER.compose(script, PhrasePlan((level,), ()), BASE_VOICE, FRESH, (1, 0))
+    assert np.array_equal(pitches(bent), pitches(plain))
+
+
+def script_of(text: str) -> Script:
+    """A fragment cut where nothing is known to follow."""
+    words = READER.words(text)
+    return Script(text, words, range(len(words)), 0, "forced", ())
+
+
+def pitches(block: Block) -> np.ndarray:
+    """f0 of a block's frames as they were edited, 0 in pauses."""
+    f0 = np.zeros(block.frames)
+    for placement in block.placements:
+        assert isinstance(placement.source, PhraseSpectra)
+        count = min(placement.count, block.frames - placement.at)
+        f0[placement.at : placement.at + count] = placement.source.f0_hz[
+            placement.source_start : placement.source_start + count
+        ]
+    return f0
 
 
 def test_the_samples_at_a_join_are_one_overlap_add() -> None:

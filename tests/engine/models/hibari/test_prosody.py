@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from engine.models.hibari.prosody import (
     EMOTIONS,
     FAMILIES,
+    MAX_BREATH,
+    MAX_FINAL_SEMITONES,
     MAX_PACE,
+    MAX_PAUSE_RATIO,
     MIN_PACE,
     SOUND_EFFECTS,
     Delivery,
@@ -56,6 +59,20 @@ def test_a_later_tag_of_a_kind_replaces_the_earlier() -> None:
 def test_tags_of_different_kinds_add_up() -> None:
     both = after(tag("prosody", "speed_fast"), tag("emotion", "elation"))
     assert both.pace == pytest.approx(1.2 * FAMILIES["bright"].pace)
+
+
+def test_no_two_families_are_the_same_and_each_is_within_what_the_synthesis_can_do() -> None:
+    families = list(FAMILIES.values())
+    assert len(set(families)) == len(families)
+    assert all(family == family.bounded() for family in families)
+
+
+def test_breath_and_bends_add_up_and_ratios_of_pauses_multiply_within_their_bounds() -> None:
+    base = Delivery(breath=0.2, final_semitones=1.0, pause_ratio=1.5)
+    both = base.coloured(base)
+    assert (both.breath, both.final_semitones, both.pause_ratio) == (0.4, 2.0, 2.25)
+    most = Delivery(breath=9.0, final_semitones=-9.0, pause_ratio=9.0).bounded()
+    assert (most.breath, most.final_semitones, most.pause_ratio) == (MAX_BREATH, -MAX_FINAL_SEMITONES, MAX_PAUSE_RATIO)
 
 
 def test_neutral_ends_an_emotion_and_a_style() -> None:

@@ -40,7 +40,8 @@ def acoustics() -> Acoustics:
 
 def plain(acoustics: Acoustics, **changes: object) -> FrameEdits:
     count = len(acoustics.f0)
-    values = {"f0_hz": acoustics.f0.copy(), "gain": np.ones(count, np.float32), "tilt_db": np.zeros(count, np.float32)}
+    zeros = np.zeros(count, np.float32)
+    values = {"f0_hz": acoustics.f0.copy(), "gain": zeros + 1, "tilt_db": zeros, "breath": zeros}
     return FrameEdits(**{**values, **changes})  # type: ignore[arg-type]
 
 
@@ -62,10 +63,14 @@ def test_the_waveform_is_the_packages_own_but_for_the_noise(acoustics: Acoustics
 
 
 @settings(max_examples=25, deadline=None)
-@given(cuts=st.lists(st.integers(1, 200), max_size=12), moves_harmonics=st.booleans())
-def test_spectra_of_any_windows_joined_are_those_of_the_whole(cuts: list[int], moves_harmonics: bool) -> None:
+@given(cuts=st.lists(st.integers(1, 200), max_size=12), moves_harmonics=st.booleans(), breath=st.sampled_from([0, 0.5]))
+def test_spectra_of_any_windows_joined_are_those_of_the_whole(
+    cuts: list[int], moves_harmonics: bool, breath: float
+) -> None:
     acoustics = ACOUSTICS
-    source = PhraseSpectra(acoustics, plain(acoustics, moves_harmonics=moves_harmonics), NOISE, 7)
+    breaths = np.full(len(acoustics.f0), breath, np.float32)
+    edits = plain(acoustics, moves_harmonics=moves_harmonics, breath=breaths)
+    source = PhraseSpectra(acoustics, edits, NOISE, 7)
     whole = source.spectra(0, source.count)
     places = sorted({0, source.count, *(cut for cut in cuts if cut < source.count)})
     joined = np.concatenate([source.spectra(left, right) for left, right in pairwise(places)])
@@ -113,6 +118,39 @@ def test_estimated_levels_tell_speech_from_silence(acoustics: Acoustics) -> None
     estimated = frame_levels_dbfs(acoustics)
     assert np.all(estimated[true > -35] > config.AUDIBLE_DBFS)
     assert np.all(true[: np.argmax(estimated > config.AUDIBLE_DBFS) - 2] < config.AUDIBLE_DBFS)
+
+
+@pytest.mark.parametrize("breath", [0.25, 0.5, 1.0])
+def test_breath_is_noise_as_strong_as_it_says_above_4_khz_and_none_below_1500_hz(breath: float) -> None:
+    # A steady vowel: harmonics of 200 Hz, all of the same size, and none of the net's own noise.
+    count, silent = 60, np.full((BINS, 60), -60.0, np.float32)
+    zeros = np.zeros((BINS, count), np.float32)
+    steady = Acoustics(
+        zeros - 3, zeros, silent, silent, zeros, np.full(count, 200.0, np.float32), np.zeros(1, np.int64)
+    )
+    quiet = rendered(PhraseSpectra(steady, plain(steady), NOISE, 5))[3000:-3000]
+    breathy = plain(steady, breath=np.full(count, breath, np.float32))
+    added = rendered(PhraseSpectra(steady, breathy, NOISE, 5))[3000:-3000] - quiet
+
+    def power(samples: np.ndarray, low_hz: float, high_hz: float) -> float:
+        hz = np.fft.rfftfreq(len(samples), 1 / 24_000)
+        return float(
+            np.sum(np.abs(np.fft.rfft(samples * np.hanning(len(samples))))[(hz >= low_hz) & (hz < high_hz)] ** 2)
+        )
+
+    ratio = np.sqrt(power(added, 4500, 10_000) / power(quiet, 4500, 10_000))
+    assert ratio == pytest.approx(breath, rel=0.15)
+    assert power(added, 0, 1200) < 1e-3 * power(quiet, 0, 1200)
+
+
+def test_breath_leaves_unvoiced_frames_alone() -> None:
+    acoustics = ACOUSTICS
+    unvoiced = np.flatnonzero(acoustics.f0 <= 40)
+    breathy = plain(acoustics, breath=np.ones(len(acoustics.f0), np.float32))
+    before = PhraseSpectra(acoustics, plain(acoustics), NOISE, 7).spectra(0, len(acoustics.f0))
+    after = PhraseSpectra(acoustics, breathy, NOISE, 7).spectra(0, len(acoustics.f0))
+    assert np.array_equal(before[unvoiced], after[unvoiced])
+    assert not np.array_equal(before, after)
 
 
 def test_the_envelope_keeps_the_level_where_the_pitch_is_moved(acoustics: Acoustics) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +24,7 @@ from engine.runtime.attention import Span as Rows  # noqa: E402
 from engine.runtime.runaway import RunawayLimits  # noqa: E402
 from engine.speech import Control, Sampling, Segment, Span, SpeechRequest  # noqa: E402
 from tests.fakes.fake_driver import SyncDriver  # noqa: E402
-from tests.fakes.kv_witness import KvWitness  # noqa: E402
+from tests.fakes.kv_witness import KvWitness, WitnessedBlock  # noqa: E402
 
 SETTINGS = HiggsSettings(
     max_sequences=6,
@@ -174,6 +177,136 @@ def test_a_prompt_longer_than_a_tick_is_prefilled_in_chunks(tiny_folder: Path, q
     witness = KvWitness(load(tiny_folder, max_prefill_tokens=7))
     SyncDriver(witness).speak(request(), *segments(*TEXTS[:2]))
     assert witness.check(qwen3) > 20
+
+
+# --- text that is streamed --------------------------------------------------------------------------------------------
+
+
+def words(text: str) -> list[Segment]:
+    """As the front-end gives a family whose unit is the word: each with the space before it."""
+    cuts = [0, *(place for place, char in enumerate(text) if char == " "), len(text)]
+    parts = [text[start:end] for start, end in itertools.pairwise(cuts)]
+    placed = [replace(one, boundary="forced") for one in segments(*parts)]
+    return [*placed[:-1], replace(placed[-1], boundary="end")]
+
+
+def runs_of(block: WitnessedBlock) -> list[int]:
+    """How many rows stand between one text and the next, with the row that was not fed."""
+    kinds = "".join("r" if len(unit) > 1 else "t" for unit in block.context) + "r"
+    return [len(run) for run in kinds.split("t") if run]
+
+
+STREAMING: dict[str, Any] = {"is_token_streaming": True, "max_block_rows": 1600, "max_context_tokens": 4000}
+STREAMED = "Well, it speaks before the sentence is over and goes on as the words come."
+
+
+@pytest.mark.parametrize("ticks_between", [0, 3, 100])
+def test_streamed_text_goes_in_token_by_token_between_the_rows(
+    tiny_folder: Path, qwen3: Any, ticks_between: int
+) -> None:
+    witness = KvWitness(load(tiny_folder, **STREAMING))
+    driver = SyncDriver(witness)
+    utterance = driver.open(request())
+    for word in words(STREAMED):
+        driver.feed(utterance, word)
+        for _ in range(ticks_between):
+            driver.tick()
+    driver.finish(utterance)
+    driver.run()
+    (block,) = witness.blocks.values()
+    assert not driver.failures
+    assert witness.check(qwen3) == len(block.rows)
+    tokenizer = witness.model._writer._tokenizer
+    marks = [tokenizer.special(name) for name in ("<|streaming_tts|>", "<|text|>", "<|audio|>", "<|text_end|>")]
+    ids = [unit[0] for unit in block.context if len(unit) == 1]
+    assert ids[:2] == marks[:2]
+    assert [number for number in ids if number not in marks] == tokenizer.encode(STREAMED), "as if written at once"
+    assert ids[-2:] == [marks[3], marks[2]]
+    opening = len(witness.decisions)
+    *runs, last = runs_of(block)
+    assert runs == [11, *[4] * (len(runs) - 1)]
+    assert len(runs) == len(tokenizer.encode(STREAMED)) - opening + 1
+    assert last >= 1
+    assert sum(len(chunk.pcm) for chunk in driver.chunks[utterance]) == (len(block.rows) - 7) * 960
+
+
+def test_before_the_first_row_the_text_head_decides(tiny_folder: Path, qwen3: Any) -> None:
+    """Its two answers are both met, over texts, and each is what transformers' logits say."""
+    witness = KvWitness(load(tiny_folder, **STREAMING))
+    driver = SyncDriver(witness)
+    for number, text in enumerate((STREAMED, "Oh?", "你好，世界。", "Gut, danke. Und dir?", "Twelve and one")):
+        driver.speak(request(seed=number), *words(text), lane=text)
+    assert {decision.may_begin for decision in witness.decisions} == {False, True}
+    assert witness.check(qwen3) > 100
+
+
+def test_each_streamed_utterance_begins_afresh_after_its_voice(tiny_folder: Path, qwen3: Any) -> None:
+    witness = KvWitness(load(tiny_folder, **STREAMING))
+    driver = SyncDriver(witness)
+    for text in ("One turn.", "And another one."):
+        driver.speak(request(), *words(text))
+    witness.check(qwen3)
+    for block in witness.blocks.values():
+        assert len([unit for unit in block.context if len(unit) > 1]) == len(block.rows) - 1
+
+
+def test_streamed_text_may_not_end_before_it_has_ended(tiny_folder: Path) -> None:
+    """Also where marks are taken as drawn, at a temperature at which an end would soon be drawn."""
+    for has_staircase in (True, False):
+        witness = KvWitness(load(tiny_folder, **STREAMING, has_eoc_staircase=has_staircase))
+        for seed in range(3):
+            SyncDriver(witness).speak(request(seed, top_k=1026, top_p=1.0, temperature=9.0), *words(STREAMED))
+        for block in witness.blocks.values():
+            *runs, last = runs_of(block)
+            open_rows = torch.tensor(block.rows[8 : sum(runs)])
+            assert (open_rows[:, 0] != witness.model._pattern.end).all()
+            assert len(runs) > 5
+            assert last > 0
+
+
+def test_streamed_tags_stand_where_they_were_written(tiny_folder: Path) -> None:
+    witness = KvWitness(load(tiny_folder, **STREAMING))
+    pause = Control("prosody", "pause", 1, Span(2, 3))
+    sadness = Control("emotion", "sadness", 0, Span(0, 0))
+    first, second, third = words("So here goes")
+    tagged = [replace(first, controls=(sadness,)), replace(second, controls=(pause,)), third]
+    SyncDriver(witness).speak(SpeechRequest("default", 1, speed=1.4), *tagged)
+    (block,) = witness.blocks.values()
+    tokenizer = witness.model._writer._tokenizer
+    names = ("<|emotion:sadness|>", "<|prosody:speed_very_fast|>", "<|prosody:pause|>")
+    sad, fast, rest = (tokenizer.special(name) for name in names)
+    space, here = tokenizer.encode(" "), tokenizer.encode("here")
+    wanted = [sad, fast, *tokenizer.encode("So"), *space, rest, *here, *tokenizer.encode(" goes")]
+    assert list(block.text) == wanted
+
+
+def test_a_checkpoint_without_the_tokens_for_it_cannot_stream(tiny_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny_folder, tmp_path / "old")
+    path = tmp_path / "old" / "tokenizer.json"
+    path.write_text(path.read_text().replace("<|text_end|>", "<|text_fin|>"))
+    with pytest.raises(ModelLoadError, match=r"cannot stream text: it lacks the tokens <\|text_end\|>"):
+        load(tmp_path / "old", is_token_streaming=True)
+
+
+def test_words_of_streamed_text_are_told_in_order_and_within_its_sound(tiny_folder: Path) -> None:
+    model = load(tiny_folder, **STREAMING)
+    chunks = SyncDriver(model).speak(request(), *words(STREAMED))
+    told = [word for chunk in chunks for word in chunk.words]
+    assert [STREAMED[word.start_char : word.end_char] for word in told] == re.findall(r"\w+", STREAMED)
+    samples = sum(len(chunk.pcm) for chunk in chunks)
+    assert all(0 <= word.start_sample <= word.end_sample <= samples for word in told)
+
+
+# --- nothing to be spoken ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_token_streaming", [False, True])
+def test_white_space_at_the_end_is_no_prompt(tiny_folder: Path, is_token_streaming: bool) -> None:
+    """A prompt without words would be answered with invented speech."""
+    witness = KvWitness(load(tiny_folder, **(STREAMING if is_token_streaming else {})))
+    chunks = SyncDriver(witness).speak(request(), segment("Good day."), segment("", 9), segment("   ", 9))
+    assert sum(chunk.is_segment_end for chunk in chunks) == 3
+    assert len(witness.blocks) == 1
 
 
 # --- the same whatever runs beside it ---------------------------------------------------------------------------------
