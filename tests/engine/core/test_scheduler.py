@@ -377,7 +377,7 @@ def test_a_plan_that_fails_as_a_whole_fails_whom_it_named_and_nobody_else(make: 
 
 def test_a_sequence_that_a_failed_plan_only_opened_is_opened_again() -> None:
     """It waits while another fills the voice prompt that they share, so the plan has nothing else of it."""
-    driver = SyncDriver(DelayedRowsModel(small_spec(max_prefill_tokens=20)))
+    driver = SyncDriver(DelayedRowsModel())
     first, second = driver.open(REQUEST), driver.open(REQUEST, lane="other")
     for utterance, text in ((first, "Bad luck."), (second, "Good luck.")):
         driver.feed(utterance, whole_segment(text))
