@@ -66,7 +66,7 @@ def test_a_run_in_which_all_tiers_pass_says_so_and_ends_what_it_started(tmp_path
     for tier in TIERS:
         assert f"{tier} says goodbye" in ended.stdout
     assert "serve says hello" in ended.stdout
-    assert "make serve was stopped" in ended.stdout
+    assert "make serve is stopped" in ended.stdout
 
 
 @pytest.mark.parametrize("tier", TIERS)
@@ -80,6 +80,6 @@ def test_a_tier_that_fails_fails_the_run_and_its_output_is_shown(tmp_path: Path,
 def test_what_a_tier_beside_had_said_is_shown_when_another_one_ends_the_run(tmp_path: Path) -> None:
     ended = run(tmp_path, FAILS="test-models")
     assert ended.returncode != 0
-    assert "make test-clients was stopped" in ended.stdout
+    assert "make test-clients is stopped" in ended.stdout
     assert "test-clients says hello" in ended.stdout
     assert "test-clients says goodbye" not in ended.stdout
