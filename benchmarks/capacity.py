@@ -33,9 +33,9 @@ from benchmarks.results import save, table
 from engine.api import Engine
 from engine.speech import Segment, SpeechRequest
 from gateway.app import load_engine
-from gateway.client import Client, Config
+from gateway.client import Client, Defaults
 from gateway.commands.bench import TEXTS, percentiles_ms
-from gateway.commands.listener import Heard, Listener
+from gateway.commands.listener import Listener, Listening
 from gateway.config import load_config
 from gateway.text.front_end import TextFrontEnd
 from gateway.text.lexicon import Lexicon
@@ -58,7 +58,7 @@ MANY = {
 }
 """So that the machine is the limit, not a setting."""
 
-Listen = Callable[[str, int], Awaitable[Heard]]
+Listen = Callable[[str, int], Awaitable[Listening]]
 """One listener to one text; the number is the listener's."""
 
 
@@ -93,7 +93,7 @@ async def trial(streams: int, speech_s: float, listen: Listen) -> Trial:
     source = random.Random(streams)
     choices = texts(speech_s)
 
-    async def one(number: int, wait_s: float) -> Heard:
+    async def one(number: int, wait_s: float) -> Listening:
         await asyncio.sleep(wait_s)
         return await listen(choices[number % len(choices)], number)
 
@@ -141,9 +141,9 @@ class Search:
 
 
 def by_gateway(url: str, *, is_paced: bool) -> Listen:
-    ahead: Config = {} if is_paced else {"max_ahead_ms": None}
+    ahead: Defaults = {} if is_paced else {"max_ahead_ms": None}
 
-    async def listen(text: str, number: int) -> Heard:
+    async def listen(text: str, number: int) -> Listening:
         listener = Listener(BUFFER_S)
         async with Client.connect(url, **ahead) as client:
             sent_s = time.monotonic()
@@ -154,7 +154,7 @@ def by_gateway(url: str, *, is_paced: bool) -> Listen:
 
 
 def by_engine(engine: Engine, *, is_paced: bool) -> Listen:
-    async def listen(text: str, number: int) -> Heard:
+    async def listen(text: str, number: int) -> Listening:
         listener = Listener(BUFFER_S)
         session = engine.open_session(f"listener {number}")
         try:

@@ -29,7 +29,7 @@ from benchmarks.results import save, table
 from engine.speech import Segment
 from gateway.client import Client
 from gateway.commands.bench import TEXTS, percentiles_ms
-from gateway.commands.listener import Heard, Listener
+from gateway.commands.listener import Listener, Listening
 from gateway.text.front_end import TextFrontEnd
 from gateway.text.lexicon import Lexicon
 from gateway.text.settings import TextSettings
@@ -66,9 +66,9 @@ def prompt_of(text: str) -> Prompt:
 
 async def converse(
     url: str, prompts: list[Prompt], count: int, interval_s: float, source: random.Random
-) -> list[Heard]:
+) -> list[Listening]:
     """One conversation of `count` utterances."""
-    heard: list[Heard] = []
+    heard: list[Listening] = []
     async with Client.connect(url) as client:
         await asyncio.sleep(source.uniform(0, START_SPREAD_S))
         for _ in range(count):
@@ -77,7 +77,7 @@ async def converse(
     return heard
 
 
-async def ask(client: Client, prompt: Prompt, interval_s: float) -> Heard:
+async def ask(client: Client, prompt: Prompt, interval_s: float) -> Listening:
     """One utterance, listened to until its last sample has been played."""
     listener = Listener(BUFFER_S)
     utterance = await client.open(format="pcm_s16le")

@@ -41,7 +41,7 @@ from websockets.typing import Subprotocol
 
 from gateway.auth import is_loopback
 from gateway.client_errors import ConnectionLostError, OverrunError, RefusedError, ServerError, SpeechClientError
-from gateway.client_utterance import MAX_BUFFERED_BYTES, Utterance
+from gateway.client_utterance import MAX_BUFFERED_BYTES, ClientUtterance
 from gateway.client_wire import (
     MAX_BYTES_PER_CHAR,
     SUBPROTOCOLS,
@@ -67,8 +67,9 @@ __all__ = [
     "AudioFrame",
     "Cancelled",
     "Client",
-    "Config",
+    "ClientUtterance",
     "ConnectionLostError",
+    "Defaults",
     "Done",
     "Options",
     "OverrunError",
@@ -78,7 +79,6 @@ __all__ = [
     "Socket",
     "SpeechClientError",
     "Started",
-    "Utterance",
     "Warned",
     "Word",
     "Words",
@@ -98,7 +98,7 @@ _HAS_PROXIES: Final = "proxy" in inspect.signature(connect).parameters
 """From version 15 on, websockets goes through the environment's proxy, which cannot know this machine's loopback."""
 
 
-class Config(TypedDict, total=False):
+class Defaults(TypedDict, total=False):
     """Defaults of utterances opened later: the fields of `config`; None where the wire has null."""
 
     voice: str
@@ -164,8 +164,8 @@ class Client:
         self._probe_ids = itertools.count(1)
         self._probes: dict[int, _Probe] = {}
         # Weak: who lets go of an utterance no longer wants its items; whoever reads it or waits on it holds it.
-        self._utterances: WeakValueDictionary[str, Utterance] = WeakValueDictionary()
-        self._by_number: WeakValueDictionary[int, Utterance] = WeakValueDictionary()
+        self._utterances: WeakValueDictionary[str, ClientUtterance] = WeakValueDictionary()
+        self._by_number: WeakValueDictionary[int, ClientUtterance] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
         self._last_failure: Failed | None = None
         self._lost: ConnectionLostError | None = None
@@ -182,7 +182,7 @@ class Client:
         max_buffered_bytes: int = MAX_BUFFERED_BYTES,
         open_timeout_s: float = OPEN_TIMEOUT_S,
         ssl: SSLContext | None = None,
-        **config: Unpack[Config],
+        **config: Unpack[Defaults],
     ) -> AsyncIterator[Client]:
         """Connect, and close when the block is left.
 
@@ -204,7 +204,7 @@ class Client:
         wire: Wire = "json",
         max_buffered_bytes: int = MAX_BUFFERED_BYTES,
         open_timeout_s: float = OPEN_TIMEOUT_S,
-        **config: Unpack[Config],
+        **config: Unpack[Defaults],
     ) -> AsyncIterator[Client]:
         """As `connect`, over a connection that is there already and whose subprotocol is that of `wire`."""
         try:
@@ -229,14 +229,14 @@ class Client:
         await self._connection.close()
         await self._reader
 
-    async def configure(self, **config: Unpack[Config]) -> None:
+    async def configure(self, **config: Unpack[Defaults]) -> None:
         """Set the defaults of utterances opened later. Raises ServerError where it is refused: then nothing changed."""
         probe = await self._probe({"type": "config", **config})
         if probe.errors:
             failure = probe.errors[0]
             raise ServerError(failure.code, failure.message, is_retryable=failure.is_retryable)
 
-    async def open(self, utterance: str | None = None, **options: Unpack[Options]) -> Utterance:
+    async def open(self, utterance: str | None = None, **options: Unpack[Options]) -> ClientUtterance:
         """Start an utterance; `utterance` is its id, chosen for you if left out. Does not wait for the server: a
         refusal is raised by the iteration."""
         id = utterance
@@ -245,14 +245,14 @@ class Client:
         known = self._utterances.get(id)
         if known is not None and not known.is_over:
             raise ValueError(f"utterance {id!r} is open on this client; an id can be used again once it is over")
-        opened = Utterance(self, id, options.get("lane", "main"), self._max_buffered_bytes)
+        opened = ClientUtterance(self, id, options.get("lane", "main"), self._max_buffered_bytes)
         self._utterances[id] = opened
         await self.send({"type": "open", "utterance": id, **options})
         return opened
 
     async def speak(
         self, text: str | Iterable[str] | AsyncIterable[str], utterance: str | None = None, **options: Unpack[Options]
-    ) -> Utterance:
+    ) -> ClientUtterance:
         """Open an utterance, say all of `text` and end it. Pieces from an iterable are sent one by one as they come, by
         a task of the client's; a sync one is read in a thread, so that it may block. What it raises is raised by
         the iteration, and the utterance is cancelled."""
@@ -375,7 +375,7 @@ class Client:
         return ConnectionLostError(f"the connection was closed with code {close.code}{reason}{said}", code=close.code)
 
 
-async def _feed(utterance: Utterance, pieces: Iterable[str] | AsyncIterable[str]) -> None:
+async def _feed(utterance: ClientUtterance, pieces: Iterable[str] | AsyncIterable[str]) -> None:
     """The feeding task of `Client.speak`."""
     try:
         async for piece in _as_async(pieces):

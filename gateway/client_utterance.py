@@ -24,7 +24,7 @@ Any other one, before `started`, means that it was never opened."""
 Item = Started | AudioFrame | Words | Warned | Done | Cancelled
 
 
-class Connection(Protocol):
+class Carrier(Protocol):
     """What an utterance needs of the connection that it lives on."""
 
     @property
@@ -35,12 +35,12 @@ class Connection(Protocol):
     def start_task(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]: ...
 
 
-class Utterance:
+class ClientUtterance:
     """One stretch of speech. Iterate it, once, for its items: `Started`, `AudioFrame`, `Words`, `Warned`, and last
     `Done` or `Cancelled`. The iteration raises ServerError where the server reports an error of this utterance; where
     the utterance survives that (a text too long), it can be taken up again by `anext` or another `async for`."""
 
-    def __init__(self, connection: Connection, id: str, lane: str, max_buffered_bytes: int) -> None:
+    def __init__(self, connection: Carrier, id: str, lane: str, max_buffered_bytes: int) -> None:
         self.id = id
         self.lane = lane
         self.started: Started | None = None

@@ -30,7 +30,7 @@ HUNG_UP: Final = 499
 def speech_routes(service: Service) -> list[BaseRoute]:
     """All of them, and what a vendor's client hears at a path of its vendor that is not served."""
     speech: list[BaseRoute] = [
-        Route(path, _Speech(service, endpoint), methods=["POST"])
+        Route(path, _SpeechApp(service, endpoint), methods=["POST"])
         for endpoint in SPEECH_ENDPOINTS
         for path in endpoint.paths
     ]
@@ -46,7 +46,7 @@ def speech_routes(service: Service) -> list[BaseRoute]:
     return [*known, *strays]
 
 
-class _Speech:
+class _SpeechApp:
     """The ASGI application of one endpoint."""
 
     def __init__(self, service: Service, endpoint: SpeechEndpoint) -> None:

@@ -24,7 +24,7 @@ from gateway.client import (
     ServerError,
     SpeechClientError,
 )
-from gateway.commands.listener import Heard, Listener
+from gateway.commands.listener import Listener, Listening
 
 MAX_OUTSTANDING: Final = 2000
 """Arrivals beyond this many unfinished ones are counted as errors (`too_many_outstanding`) and not sent."""
@@ -66,10 +66,10 @@ def arrivals_s(load: Load) -> list[float]:
     return times
 
 
-async def run_load(load: Load, on_heard: Callable[[int, int], None]) -> list[Heard]:
+async def run_load(load: Load, on_heard: Callable[[int, int], None]) -> list[Listening]:
     """Put the load on and wait for every utterance. `on_heard(finished, of)` is told of each."""
     times = arrivals_s(load)
-    heard: list[Heard] = []
+    heard: list[Listening] = []
     outstanding = 0
     start_s = time.monotonic()
 
@@ -94,7 +94,7 @@ async def run_load(load: Load, on_heard: Callable[[int, int], None]) -> list[Hea
     return heard
 
 
-async def listen(load: Load, text: str) -> Heard:
+async def listen(load: Load, text: str) -> Listening:
     """One utterance, from the connection to the last sample played."""
     sent_s = time.monotonic()
     listener = Listener(load.buffer_s)
@@ -113,7 +113,7 @@ async def listen(load: Load, text: str) -> Heard:
     return listener.heard(sent_s, time.monotonic(), error)
 
 
-def summarise(load: Load, heard: list[Heard]) -> dict[str, Any]:
+def summarise(load: Load, heard: list[Listening]) -> dict[str, Any]:
     """The report, ready for JSON."""
     whole = [one for one in heard if one.error is None]
     elapsed_s = max((one.silent_at_s for one in heard), default=0.0) - min((one.sent_s for one in heard), default=0.0)

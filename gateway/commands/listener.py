@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gateway.client import AudioFrame, Utterance
+from gateway.client import AudioFrame, ClientUtterance
 from gateway.commands.player_clock import PlayerClock
 from gateway.ledger import AUDIBLE_LEVEL
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Listening:
     """What a listener got of one utterance; times are seconds on one clock, None where it never came to that."""
 
     sent_s: float
@@ -42,7 +42,7 @@ class Listener:
         self._audible_sample: int | None = None
         self._audible_s: float | None = None
 
-    async def hear(self, utterance: Utterance) -> str | None:
+    async def hear(self, utterance: ClientUtterance) -> str | None:
         """All of an utterance of 16-bit samples. Returns why it is not whole, or None."""
         async for item in utterance:
             if isinstance(item, AudioFrame) and utterance.started is not None:
@@ -71,14 +71,14 @@ class Listener:
             return 0.0 if player is None else player.received_samples / player.sample_rate_hz
         return player.heard_at_s(player.received_samples) - now_s
 
-    def heard(self, sent_s: float, now_s: float, error: str | None) -> Heard:
+    def heard(self, sent_s: float, now_s: float, error: str | None) -> Listening:
         """What became of it, once nothing more will come. `sent_s`: when the text was."""
         player = self._player
         if player is None:
-            return Heard(sent_s, None, None, 0.0, 0, 0.0, now_s, error)
+            return Listening(sent_s, None, None, 0.0, 0, 0.0, now_s, error)
         player.finish(now_s)
         self._note_audible()
-        return Heard(
+        return Listening(
             sent_s=sent_s,
             first_frame_s=self._first_frame_s,
             audible_s=self._audible_s,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.audio.formats import AudioFormat
-from gateway.client import AudioFrame, Client, Config, Done, Options, SpeechClientError, Warned
+from gateway.client import AudioFrame, Client, Defaults, Done, Options, SpeechClientError, Warned
 from gateway.commands.outcome import CommandError
 
 
@@ -102,7 +102,7 @@ class _GivenText:
             self.error = error
 
 
-def client_config(is_played: bool) -> Config:
+def client_config(is_played: bool) -> Defaults:
     """Only for a listener, audio is held back to the listener's pace; a file takes all there is."""
     return {} if is_played else {"max_ahead_ms": None}
 

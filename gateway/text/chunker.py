@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from engine.speech import Boundary, Control, Pronunciation, Segment, Span
+from engine.speech import Boundary, Control, Pronunciation, Segment, Span, TextUnit
 from gateway.events import Segmentation
 from gateway.text.endings import BreakKind, Ending, ending_of, is_phrase_start, may_cut_between, settle
 from gateway.text.scripts import DENSE, DENSE_CHARS, OPENING_TO_CLOSING, UNSPACED, parts_phrases, script_of
@@ -75,12 +75,16 @@ class Chunker:
     """Takes words from the normaliser; `take` hands over the segments that are ready.
 
     With `segmentation` "manual" only the length limit makes one ready before `release_all` or `finish`: the owner keeps
-    it until then.
+    it until then. With `unit` "word" every word is one, with the space in front of it, as soon as white space has come
+    behind it; where words are not parted by spaces, a clause is one, or what a wait or the length limit cuts off.
     """
 
-    def __init__(self, settings: TextSettings, *, segmentation: Segmentation, language: str | None) -> None:
+    def __init__(
+        self, settings: TextSettings, *, segmentation: Segmentation, language: str | None, unit: TextUnit = "clause"
+    ) -> None:
         self._settings = settings
         self._is_manual = segmentation == "manual"
+        self._is_by_word = unit == "word"
         self._language = language
         self.now_s = 0.0
         self._words: list[_Word] = []
@@ -107,6 +111,8 @@ class Chunker:
         """A word begins; `char` is its first letter or digit."""
         if self._line is not None:
             self._begin_line(char)
+            if self._is_by_word:
+                self._release_words()
         ending = self._ending
         if ending is not None and ending.needs != "word":
             self._settle(char)
@@ -153,8 +159,10 @@ class Chunker:
             elif not self._words[-1].text.isascii() and script_of(self._words[-1].text[-1]) in _SPACE_IS_CLAUSE:
                 self._ending = _PHRASE_SPACE
                 self._ending_since_s = self.now_s
-        if self._gap is None and self._words:
+        if self._gap is None and (self._words or (self._is_by_word and self._count)):
             self._gap = (start, end)
+        if self._is_by_word and self._line is None:
+            self._release_words()
 
     def control(self, effect: Effect, span: Span) -> None:
         """A state that another of its kind replaces before any word is forgotten."""
@@ -339,6 +347,9 @@ class Chunker:
             self._nesting.clear()
         is_nested = bool(self._nesting) and self._nested_size <= settings.max_nested_chars
         count = len(self._words)
+        if self._is_by_word:
+            self._release_words("paragraph" if is_paragraph else kind)
+            return
         if not self._breaks or self._breaks[-1].count != count:
             self._breaks.append(_Break(count, kind, self._size, is_nested))
         if is_nested or self._is_manual:
@@ -448,16 +459,26 @@ class Chunker:
             self._attach(mark, [start], [end])
             self._gap = (start, end)
 
+    def _release_words(self, boundary: Boundary = "forced") -> None:
+        """By the word: those that are whole. Marks alone wait for the word that they stand before."""
+        if any(word.is_speakable for word in self._words):
+            gap, self._ending = self._gap, None
+            self._release(len(self._words), boundary)
+            self._gap = gap
+
     def _release(self, count: int, boundary: Boundary, *, is_all: bool = False) -> None:
         words, self._words = self._words[:count], self._words[count:]
         controls = [entry for entry in self._controls if entry[0] < count or is_all]
         self._controls = [(index - count, effect, span) for index, effect, span in self._controls[len(controls) :]]
         end = self._end
-        if self._words:
+        if self._is_by_word and words and not is_all:
+            end = words[-1].ends[-1]  # the space behind it goes with the next
+        elif self._words:
             end = self._words[0].starts[0]
         if self._controls:
             end = min(end, self._controls[0][2].start)
-        self._ready.append(_segment(words, controls, Span(self._start, max(end, self._start)), boundary))
+        has_space = self._is_by_word and self._count > 0
+        self._ready.append(_segment(words, controls, Span(self._start, max(end, self._start)), boundary, has_space))
         self._start = max(end, self._start)
         released_size = sum(word.size + (word.gap is not None) for word in words)
         self._size -= released_size
@@ -479,7 +500,10 @@ class Chunker:
             self._count += 1
 
 
-def _segment(words: list[_Word], controls: list[tuple[int, Effect, Span]], span: Span, boundary: Boundary) -> Segment:
+def _segment(
+    words: list[_Word], controls: list[tuple[int, Effect, Span]], span: Span, boundary: Boundary, has_space: bool
+) -> Segment:
+    """`has_space`: the space before the first word is part of the text."""
     if not any(word.is_speakable for word in words):
         words = []
     text: list[str] = []
@@ -488,7 +512,7 @@ def _segment(words: list[_Word], controls: list[tuple[int, Effect, Span]], span:
     pronunciations: list[Pronunciation] = []
     length = 0
     for word in words:
-        if word.gap is not None and text:
+        if word.gap is not None and (text or has_space):
             text.append(" ")
             sources.append(Span(*word.gap))
             length += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.speech import Segment, Span
+from engine.speech import Segment, Span, TextUnit
 from gateway.events import Segmentation
 from gateway.text.chunker import Chunker
 from gateway.text.lexicon import Lexicon
@@ -32,7 +32,8 @@ class TextFrontEnd:
     in which nothing is to be spoken, or carries controls; it comes only where no segment with text could take them in.
 
     With `segmentation` "manual" no segment comes before `flush` or `finish`; then all come at once, each within
-    `max_chars`. They are made as the text comes, so that letting them go is no work.
+    `max_chars`. They are made as the text comes, so that letting them go is no work. With `unit` "word" segments are
+    single words, for families that speak text while it is being written.
     """
 
     def __init__(
@@ -44,12 +45,13 @@ class TextFrontEnd:
         language: str | None,
         spoken_languages: frozenset[str],
         has_text_normalizer: bool,
+        unit: TextUnit = "clause",
     ) -> None:
         self._settings = settings
         self._lexicon = lexicon
         self._language = language.split("-")[0].lower() if language else None
         self._spoken_languages = spoken_languages
-        self._chunker = Chunker(settings, segmentation=segmentation, language=self._language)
+        self._chunker = Chunker(settings, segmentation=segmentation, language=self._language, unit=unit)
         self._words = WordNormalizer(self._chunker, language=self._language, has_text_normalizer=has_text_normalizer)
         self._tags = TagScanner(settings, self._words)
         self._lines = LineScanner(settings, self._tags, self._words)

@@ -14,13 +14,13 @@ from gateway.client import (
     AudioFrame,
     Cancelled,
     Client,
+    ClientUtterance,
     ConnectionLostError,
     Done,
     OverrunError,
     RefusedError,
     ServerError,
     Started,
-    Utterance,
     Warned,
     Words,
 )
@@ -35,7 +35,7 @@ def ramp(chars: int) -> np.ndarray:
     return np.arange(chars * SAMPLES_PER_CHAR).astype("<i2")
 
 
-async def read(utterance: Utterance) -> tuple[np.ndarray, list[object]]:
+async def read(utterance: ClientUtterance) -> tuple[np.ndarray, list[object]]:
     """All samples of an utterance, and its other items in order."""
     payload, others = bytearray(), []
     async for item in utterance:

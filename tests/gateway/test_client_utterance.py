@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Mapping
 import pytest
 
 from gateway.client_errors import OverrunError, ServerError
-from gateway.client_utterance import ITEM_OVERHEAD_BYTES, UTTERANCE_SURVIVES, Utterance
+from gateway.client_utterance import ITEM_OVERHEAD_BYTES, UTTERANCE_SURVIVES, ClientUtterance
 from gateway.client_wire import AudioFrame, Cancelled, Done, Failed, Flushed, Started, Warned, Word, Words
 from gateway.errors import ErrorCode
 
@@ -39,11 +39,11 @@ class Wire:
         return self.tasks[-1]
 
 
-def opened(wire: Wire, max_buffered_bytes: int = 100_000) -> Utterance:
-    return Utterance(wire, "u", "main", max_buffered_bytes)
+def opened(wire: Wire, max_buffered_bytes: int = 100_000) -> ClientUtterance:
+    return ClientUtterance(wire, "u", "main", max_buffered_bytes)
 
 
-async def read(utterance: Utterance) -> list[object]:
+async def read(utterance: ClientUtterance) -> list[object]:
     return [item async for item in utterance]
 
 

@@ -17,7 +17,7 @@ from gateway.commands.bench import (
     run_load,
     summarise,
 )
-from gateway.commands.listener import Heard
+from gateway.commands.listener import Listening
 from gateway.events import ClientEvent, Done, EndText, ServerEvent
 from tests.fakes.native_server import RATE_HZ, SAMPLES_PER_CHAR, RampSpeech, native_server, refusal
 
@@ -89,8 +89,8 @@ async def test_an_utterance_that_the_server_breaks_off_is_no_whole_one() -> None
 
 
 def test_one_underrun_means_not_sustained() -> None:
-    def heard(underruns: int) -> Heard:
-        return Heard(0.0, 0.1, 0.1, 1.0, underruns, 0.2 * underruns, 1.2, None)
+    def heard(underruns: int) -> Listening:
+        return Listening(0.0, 0.1, 0.1, 1.0, underruns, 0.2 * underruns, 1.2, None)
 
     assert summarise(load(), [heard(0), heard(0)])["is_sustained"]
     assert not summarise(load(), [heard(0), heard(1)])["is_sustained"]
