@@ -224,6 +224,7 @@ class Session:
             language=settings.request.language,
             spoken_languages=self._model.languages,
             has_text_normalizer=self._model.has_text_normalizer,
+            unit=self._model.text_unit,
         )
 
     def check_text(self, event: TextFragment) -> None:

@@ -85,6 +85,8 @@ class Chunker:
         self._settings = settings
         self._is_manual = segmentation == "manual"
         self._is_by_word = unit == "word"
+        self._is_unended = False
+        """By the word: the last one went out before it was known to be the last. An end without text says so."""
         self._language = language
         self.now_s = 0.0
         self._words: list[_Word] = []
@@ -238,13 +240,13 @@ class Chunker:
 
     def release_all(self, boundary: Boundary) -> None:
         """Everything that can be spoken, now. Lone controls stay for the text to come."""
-        if self.can_release:
+        if self.can_release or (boundary == "end" and self._is_unended):
             self._release(len(self._words), boundary, is_all=True)
         self._ending = None
 
     def finish(self) -> None:
         """The text has ended: everything is covered by a segment."""
-        if self._words or self._controls or self._end > self._start:
+        if self._words or self._controls or self._end > self._start or self._is_unended:
             self._release(len(self._words), "end", is_all=True)
 
     # ---- places to cut
@@ -252,7 +254,8 @@ class Chunker:
     def _append(self, text: str, starts: list[int], ends: list[int], phonemes: str | None, written: str) -> None:
         is_bare = phonemes is None and not any(char.isalnum() for char in text)
         self._end = max(self._end, ends[-1])
-        if is_bare and self._belongs_before(text):
+        goes_on = self._is_by_word and self._count > 0
+        if is_bare and self._belongs_before(text) and (self._words or not goes_on):
             if not self._words:
                 return
             self._gap = None
@@ -261,7 +264,7 @@ class Chunker:
                 if self._words[-1].text[-1] != text:
                     self._attach(text, starts, ends)
                 return
-        elif is_bare and not self._words and text[0] in _SPACED_MARKS:
+        elif is_bare and not self._words and text[0] in _SPACED_MARKS and not goes_on:
             return
         elif is_bare and self._words and self._can_attach() and not self._words[-1].is_speakable:
             self._nest(text)
@@ -477,9 +480,10 @@ class Chunker:
             end = self._words[0].starts[0]
         if self._controls:
             end = min(end, self._controls[0][2].start)
-        has_space = self._is_by_word and self._count > 0
-        self._ready.append(_segment(words, controls, Span(self._start, max(end, self._start)), boundary, has_space))
+        goes_on = self._is_by_word and self._count > 0
+        self._ready.append(_segment(words, controls, Span(self._start, max(end, self._start)), boundary, goes_on))
         self._start = max(end, self._start)
+        self._is_unended = self._is_by_word and boundary != "end"
         released_size = sum(word.size + (word.gap is not None) for word in words)
         self._size -= released_size
         self._breaks = [
@@ -501,10 +505,10 @@ class Chunker:
 
 
 def _segment(
-    words: list[_Word], controls: list[tuple[int, Effect, Span]], span: Span, boundary: Boundary, has_space: bool
+    words: list[_Word], controls: list[tuple[int, Effect, Span]], span: Span, boundary: Boundary, goes_on: bool
 ) -> Segment:
-    """`has_space`: the space before the first word is part of the text."""
-    if not any(word.is_speakable for word in words):
+    """`goes_on`: with the text before it, it is one text: the space in front is part of it, and marks may be all."""
+    if not goes_on and not any(word.is_speakable for word in words):
         words = []
     text: list[str] = []
     sources: list[Span] = []
@@ -512,9 +516,9 @@ def _segment(
     pronunciations: list[Pronunciation] = []
     length = 0
     for word in words:
-        if word.gap is not None and (text or has_space):
+        if word.gap is not None and (text or goes_on):
             text.append(" ")
-            sources.append(Span(*word.gap))
+            sources.append(Span(max(word.gap[0], span.start), max(word.gap[1], span.start)))
             length += 1
         begins.append(length)
         text.append(word.text)

@@ -55,3 +55,21 @@ def test_no_cut_changes_a_hostile_text(case: dict[str, Any], options: dict[str, 
     if len(text) <= MAX_TWICE_CUT_CHARS:
         for first, second in combinations(range(1, len(text)), 2):
             assert release([text[:first], text[first:second], text[second:]], **options) == whole
+
+
+@pytest.mark.parametrize(("case", "options"), CASES)
+def test_by_the_word_a_hostile_text_is_read_the_same(case: dict[str, Any], options: dict[str, Any]) -> None:
+    """Segments are others; what is spoken of the text, and the tags in it, are not. (A mark that is added at the end of
+    a line may be missing where the line's last word had gone.)"""
+    released = release([case["text"]], **options, unit="word")
+    check_spans(released, case["text"])
+    assert release(list(case["text"]), **options, unit="word") == released
+    reading = reading_of(released)
+    assert _letters(reading.segments) == _letters(case["segments"])
+    assert [control.split("@")[0] for control in reading.controls] == [
+        control.split("@")[0] for control in case.get("controls", [])
+    ]
+
+
+def _letters(segments: list[str]) -> str:
+    return "".join(char for segment in segments for char in segment if char.isalnum())

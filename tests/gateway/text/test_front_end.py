@@ -38,6 +38,8 @@ OPTIONS = st.sampled_from(
         {},
         {"has_text_normalizer": False},
         {"segmentation": "manual"},
+        {"unit": "word"},
+        {"unit": "word", "segmentation": "manual"},
         {"language": "zh", "spoken_languages": frozenset({"zh"})},
         {"language": "fr", "spoken_languages": frozenset({"en"})},
     ]
@@ -78,7 +80,7 @@ def test_spans_tile_the_input_and_sources_ascend_within_them(text: str, options:
 @settings(max_examples=200, deadline=None)
 @given(text=hostile | any_text, places=st.lists(st.integers(0, 500), max_size=4))
 def test_limits_that_are_met_all_the_time_break_nothing(text: str, places: list[int]) -> None:
-    for options in ({}, {"segmentation": "manual"}):
+    for options in ({}, {"segmentation": "manual"}, {"unit": "word"}):
         whole = release([text], TINY, **options)
         check_spans(whole, text)
         assert release(cut(text, places), TINY, **options) == whole
@@ -95,11 +97,12 @@ def test_no_code_point_at_all_raises(text: str, options: dict[str, object]) -> N
     pieces=st.lists(hostile, max_size=6),
     gaps_s=st.lists(st.floats(0, 4), min_size=6, max_size=6),
     flushes=st.lists(st.booleans(), min_size=6, max_size=6),
+    unit=st.sampled_from(["clause", "word"]),
 )
 def test_time_and_flushes_keep_spans_and_always_move_the_alarm_on(
-    pieces: list[str], gaps_s: list[float], flushes: list[bool]
+    pieces: list[str], gaps_s: list[float], flushes: list[bool], unit: str
 ) -> None:
-    end, now_s = front_end(), 0.0
+    end, now_s = front_end(unit=unit), 0.0
     released: list[Released] = []
     for piece, gap_s, is_flush in zip(pieces, gaps_s, flushes, strict=False):
         released += end.feed(piece, now_s)
@@ -366,3 +369,51 @@ def test_the_fence_that_closes_code_already_read_as_text_opens_no_other() -> Non
 def test_code_blocks_can_be_read() -> None:
     spoken = reading_of(release(["Look:\n```py\nx = 1\n```\nDone."], TextSettings(code_blocks="read"))).segments
     assert spoken == ["Look:", "x = 1. Done."]
+
+
+def test_by_the_word_each_goes_out_with_the_space_before_it_once_white_space_has_come() -> None:
+    end = front_end(unit="word")
+    assert heard(end.feed("Hello the", 0.0)) == ["Hello"]
+    assert heard(end.feed("re, Dr. Smi", 0.1)) == [" there,", " Dr."]
+    assert heard(end.feed("th", 0.2)) == []
+    assert [(item.text, item.boundary) for item in segments_of(end.finish(0.3))] == [(" Smith", "end")]
+
+
+def test_by_the_word_a_text_joined_is_the_text() -> None:
+    text = 'He paid $5.20 — yes, "really" — and left; 50 % of it, anyway.'
+    assert "".join(heard(release([text], unit="word"))) == text
+
+
+def test_by_the_word_text_without_spaces_goes_out_by_the_clause() -> None:
+    assert heard(release(["你好世界，这是一个句子。好的"], unit="word")) == ["你好世界，", "这是一个句子。", "好的"]
+
+
+def test_by_the_word_a_last_word_goes_out_when_nothing_more_comes() -> None:
+    end = front_end(unit="word")
+    assert heard(end.feed("Well then", 0.0)) == ["Well"]
+    assert end.wake_at_s is not None
+    assert heard(end.on_time(TextSettings().word_wait_s)) == [" then"]
+
+
+@pytest.mark.parametrize("ending", ["", " ", "\n\n"])
+def test_by_the_word_a_flush_and_the_end_are_told_though_no_text_is_left(ending: str) -> None:
+    """What has gone out already was not known to be the last; whoever speaks it waits for more until it is told."""
+    end = front_end(unit="word")
+    released = end.feed(f"All of it.{ending}", 0.0)
+    released += end.on_time(1.0)
+    released += end.flush(2.0)
+    assert segments_of(released)[-1].boundary == "end"
+    assert end.flush(2.1) == []
+    released += end.feed("More. ", 3.0)
+    released += end.finish(4.0)
+    assert segments_of(released)[-1].boundary == "end"
+    check_spans(released, f"All of it.{ending}More. ")
+
+
+def test_by_the_word_a_tag_goes_with_the_word_behind_it() -> None:
+    released = release(["So <|prosody:pause|> here <|emotion:sadness|>goes"], unit="word")
+    assert [(item.text, [(one.name, one.at) for one in item.controls]) for item in segments_of(released)] == [
+        ("So", []),
+        (" here", [("prosody:pause", 1)]),
+        (" goes", [("emotion:sadness", 1)]),
+    ]
