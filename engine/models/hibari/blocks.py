@@ -159,6 +159,8 @@ class _Call:
     """Of those, after the last that is heard as sound."""
     gap_frames: int | None
     """Silence between the phrase and what follows it in the call; None where it runs on without any."""
+    pause_frames: int
+    """Silence that is wanted after a phrase that goes on, `silence_frames` and the next one's lead included."""
 
 
 class Composer:
@@ -186,7 +188,7 @@ class Composer:
             else:
                 layout.speak_coloured(call, source, colouring)
             layout.mark(call, script.words[step.first : step.last])
-            layout.rest_after(step.ending, call)
+            layout.rest_after(step.ending, call, step.deliveries[-1].pause_ratio)
         if script.own.stop == len(script.words):
             # Nothing is known to follow: a listener may have to wait for it, and should not hear the speech cut off.
             layout.release()
@@ -219,7 +221,7 @@ class Composer:
             gap = _gap(is_silent, int(heard_at[max(len(left) - 3, 0)]), begin + LABEL_LAG_FRAMES)
             begin = begin if gap is None else max(gap[1] - LEAD_IN_FRAMES, gap[0])
 
-        end, gap_frames = count - RIGHT_FRAMES, None
+        end, gap_frames, pause_frames = count - RIGHT_FRAMES, None, 0
         if right:
             # The last frames before the next word are left to the next phrase, so that nothing of a stand-in is heard.
             end = int(heard_at[own_end + 1]) - RIGHT_FRAMES - SEAM_LEAD_FRAMES
@@ -230,6 +232,13 @@ class Composer:
         if gap is not None and gap[0] > begin:
             gap_frames = gap[1] - gap[0]
             end = min(gap[0] + min(RELEASE_FRAMES, gap_frames), count - RIGHT_FRAMES)
+            ratio = phrase.deliveries[-1].pause_ratio
+            if phrase.ending == "flow" and ratio != 1.0 and script.words[phrase.last - 1].closing:
+                first, last = _widened(levels < config.HEARD_DBFS, gap)
+                pause_frames = round(ratio * min(last - first, _frames(PAUSES.long_clause_max_s)))
+                end = min(end, max(first + RELEASE_FRAMES, first + pause_frames - LEAD_IN_FRAMES))
+            else:
+                pause_frames = min(gap_frames, _frames(PAUSES.clause_max_s))
         end = max(end, begin + 1)
         is_faint = levels[begin:end] < config.HEARD_DBFS
         return _Call(
@@ -241,6 +250,7 @@ class Composer:
             lead_frames=_run_length(is_faint),
             silence_frames=_run_length(is_faint[::-1]),
             gap_frames=gap_frames,
+            pause_frames=pause_frames,
         )
 
 
@@ -310,13 +320,15 @@ class _Layout:
                     SpokenMark(mark.start, mark.end, (first + self._shift) * HOP, (last + self._shift) * HOP)
                 )
 
-    def rest_after(self, ending: Ending, call: _Call) -> None:
-        """The silence that a phrase's ending asks for."""
+    def rest_after(self, ending: Ending, call: _Call, ratio: float) -> None:
+        """The silence that a phrase's ending asks for, `ratio` times as long as usual."""
         if ending == "flow":
             if call.gap_frames is not None:
-                self._rest_frames(min(call.gap_frames, _frames(PAUSES.clause_max_s)))
+                self._rest_frames(call.pause_frames)
+        elif ending == "end":
+            self.rest(PAUSES.end_s)
         elif ending != "break":
-            self.rest({"sentence": PAUSES.sentence_s, "paragraph": PAUSES.paragraph_s, "end": PAUSES.end_s}[ending])
+            self.rest(ratio * {"sentence": PAUSES.sentence_s, "paragraph": PAUSES.paragraph_s}[ending])
 
     def rest(self, duration_s: float) -> None:
         """Silence of `duration_s` between the last sound and the next, what is silent already included."""
@@ -408,16 +420,33 @@ def _edits(call: _Call, phrase: Phrase) -> FrameEdits:
     edges = [int(call.heard_at[offset]) for offset in call.offsets[1:]]
     starts, ends = [0, *edges], [*edges, count]
     f0 = call.acoustics.f0.copy()
-    gain, tilt_db = np.ones(count, np.float32), np.zeros(count, np.float32)
+    gain, tilt_db, breath = np.ones(count, np.float32), np.zeros(count, np.float32), np.zeros(count, np.float32)
     for delivery, start, end in zip(phrase.deliveries, starts, ends, strict=True):
         frames = slice(start, end)
-        gain[frames], tilt_db[frames] = delivery.gain, delivery.tilt_db
+        gain[frames], tilt_db[frames], breath[frames] = delivery.gain, delivery.tilt_db, delivery.breath
         if delivery.pitch_semitones or delivery.range_ratio != 1.0:
             ratio = np.maximum(f0[frames], VOICING_HZ) / config.VOICE_F0_HZ
             moved = config.VOICE_F0_HZ * ratio**delivery.range_ratio * 2 ** (delivery.pitch_semitones / 12)
             f0[frames] = np.where(f0[frames] > VOICING_HZ, np.maximum(moved, 1.2 * VOICING_HZ), f0[frames])
-    furthest = max(abs(delivery.pitch_semitones) for delivery in phrase.deliveries)
-    return FrameEdits(f0, gain, tilt_db, furthest > config.MOVED_HARMONICS_SEMITONES)
+    final = phrase.deliveries[-1].final_semitones
+    if final and phrase.ending in ("sentence", "paragraph", "end"):
+        f0 *= _final_bend(f0, call.begin, call.end, final)
+    furthest = max(
+        abs(delivery.pitch_semitones) + config.VOICE_SPREAD_SEMITONES * max(delivery.range_ratio - 1.0, 0.0)
+        for delivery in phrase.deliveries
+    )
+    return FrameEdits(f0, gain, tilt_db, breath, furthest > config.MOVED_HARMONICS_SEMITONES)
+
+
+def _final_bend(f0: Floats, begin: int, end: int, semitones: float) -> Floats:
+    """Ratio for each frame's pitch: from 1 to `semitones` at the last voiced frame of [begin, end), by a straight line
+    over the last FINAL_BEND_FRAMES of them: float32 [F]."""
+    voiced = begin + np.flatnonzero(f0[begin:end] > VOICING_HZ)
+    last = int(voiced[-1]) if len(voiced) else begin
+    length = max(min(config.FINAL_BEND_FRAMES, last - begin), 1)
+    bend = np.clip((np.arange(len(f0)) - (last - length)) / length, 0.0, 1.0) * (f0 > VOICING_HZ)
+    ratio: Floats = (2 ** (semitones * bend / 12)).astype(np.float32)
+    return ratio
 
 
 def _run_length(flags: NDArray[np.bool_]) -> int:
@@ -428,6 +457,16 @@ def _run_length(flags: NDArray[np.bool_]) -> int:
 def _plain_start(levels: Floats) -> int:
     """The first frame at which no one misses the sound; 0 where there is none."""
     return int(np.argmax(levels >= config.PLAIN_DBFS))
+
+
+def _widened(is_faint: NDArray[np.bool_], gap: tuple[int, int]) -> tuple[int, int]:
+    """The whole stretch of faint frames around a gap."""
+    first, last = gap
+    while first > 0 and is_faint[first - 1]:
+        first -= 1
+    while last < len(is_faint) and is_faint[last]:
+        last += 1
+    return first, last
 
 
 def _gap(is_silent: NDArray[np.bool_], low: int, high: int) -> tuple[int, int] | None:

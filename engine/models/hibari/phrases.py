@@ -115,7 +115,11 @@ def plan_phrases(
             changes_call = delivery.pace != deliveries[-1].pace or delivery.effect != deliveries[-1].effect
             if ending is not None:
                 close(ending)
-            elif changes_call or _is_full(words, run, index, _limit(delivery, max_symbols)):
+            elif (
+                changes_call
+                or _is_paused(words[run[-1]], deliveries[-1])
+                or _is_full(words, run, index, _limit(delivery, max_symbols))
+            ):
                 close("flow")
         run.append(index)
         deliveries.append(delivery)
@@ -170,6 +174,11 @@ def _is_full(words: Sequence[PhonemeWord], run: Sequence[int], index: int, limit
     if length + len(words[index].symbols) > limit:
         return True
     return length > limit // 2 and words[run[-1]].closing in PAUSING and words[run[-1]].closing != ""
+
+
+def _is_paused(word: PhonemeWord, delivery: Delivery) -> bool:
+    """Whether a pause after `word` is to be longer or shorter than the net makes it, which takes a cut."""
+    return delivery.pause_ratio != 1.0 and word.closing in PAUSING and word.closing != ""
 
 
 def _imitation(script: Script, spoken: Sequence[int], place: int, sound: str) -> list[int]:

@@ -20,6 +20,9 @@ Effect = Literal["whisper", "shout"]
 MIN_PACE, MAX_PACE = 0.5, 2.0
 MAX_PITCH_SEMITONES: Final = 12.0
 MAX_GAIN: Final = 4.0
+MAX_BREATH: Final = 1.0
+MAX_FINAL_SEMITONES: Final = 4.0
+MIN_PAUSE_RATIO, MAX_PAUSE_RATIO = 0.25, 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,12 @@ class Delivery:
     gain: float = 1.0
     tilt_db: float = 0.0
     """Gain at 12 kHz, rising from 500 Hz: above 0 is brighter, below is duller."""
+    breath: float = 0.0
+    """Noise in voiced sound above 4 kHz, as a ratio of amplitude to the harmonics there; none below 1.5 kHz."""
+    final_semitones: float = 0.0
+    """How far the pitch is bent up or down over the end of a sentence."""
+    pause_ratio: float = 1.0
+    """Of the pauses that punctuation asks for; those of tags are what the tag says."""
     effect: Effect | None = None
 
     def bounded(self) -> Delivery:
@@ -43,39 +52,51 @@ class Delivery:
             pace=min(max(self.pace, MIN_PACE), MAX_PACE),
             pitch_semitones=min(max(self.pitch_semitones, -MAX_PITCH_SEMITONES), MAX_PITCH_SEMITONES),
             gain=min(max(self.gain, 0.0), MAX_GAIN),
+            breath=min(max(self.breath, 0.0), MAX_BREATH),
+            final_semitones=min(max(self.final_semitones, -MAX_FINAL_SEMITONES), MAX_FINAL_SEMITONES),
+            pause_ratio=min(max(self.pause_ratio, MIN_PAUSE_RATIO), MAX_PAUSE_RATIO),
         )
 
     def coloured(self, preset: Delivery) -> Delivery:
-        """This delivery with a preset on top."""
+        """This delivery with a preset on top; the effect stays."""
         return Delivery(
             pace=self.pace * preset.pace,
             pitch_semitones=self.pitch_semitones + preset.pitch_semitones,
             range_ratio=self.range_ratio * preset.range_ratio,
             gain=self.gain * preset.gain,
             tilt_db=self.tilt_db + preset.tilt_db,
+            breath=self.breath + preset.breath,
+            final_semitones=self.final_semitones + preset.final_semitones,
+            pause_ratio=self.pause_ratio * preset.pause_ratio,
             effect=self.effect,
         ).bounded()
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
-    """A prosody family: changes on top of everything else that was asked for."""
-
-    pace: float
-    pitch_semitones: float
-    range_ratio: float
-    gain: float
-    tilt_db: float
-
-
-FAMILIES: Final[Mapping[str, Family]] = {
-    "bright": Family(pace=1.08, pitch_semitones=1.2, range_ratio=1.40, gain=1.10, tilt_db=3.0),
-    "firm": Family(pace=0.96, pitch_semitones=-0.8, range_ratio=1.15, gain=1.25, tilt_db=4.0),
-    "tense": Family(pace=1.14, pitch_semitones=0.8, range_ratio=0.75, gain=0.95, tilt_db=2.0),
-    "tender": Family(pace=0.94, pitch_semitones=0.4, range_ratio=0.85, gain=0.85, tilt_db=-5.0),
-    "subdued": Family(pace=0.84, pitch_semitones=-1.4, range_ratio=0.60, gain=0.78, tilt_db=-7.0),
-    "pensive": Family(pace=0.88, pitch_semitones=-0.3, range_ratio=0.80, gain=0.92, tilt_db=-2.0),
-}
+FAMILIES: Final[Mapping[str, Delivery]] = {
+    "bright": Delivery(
+        pace=1.08, pitch_semitones=1.2, range_ratio=1.40, gain=1.10, tilt_db=3.0, final_semitones=1.0, pause_ratio=0.8
+    ),
+    "firm": Delivery(
+        pace=0.96, pitch_semitones=-0.8, range_ratio=1.15, gain=1.25, tilt_db=4.0,
+        final_semitones=-2.5, pause_ratio=1.25,
+    ),
+    "tense": Delivery(
+        pace=1.14, pitch_semitones=0.8, range_ratio=0.75, gain=0.95, tilt_db=2.0,
+        breath=0.3, final_semitones=1.5, pause_ratio=0.6,
+    ),
+    "tender": Delivery(
+        pace=0.94, pitch_semitones=0.4, range_ratio=0.85, gain=0.85, tilt_db=-5.0, breath=0.6, pause_ratio=1.1
+    ),
+    "subdued": Delivery(
+        pace=0.84, pitch_semitones=-1.4, range_ratio=0.60, gain=0.78, tilt_db=-7.0,
+        breath=0.4, final_semitones=-1.5, pause_ratio=1.5,
+    ),
+    "pensive": Delivery(
+        pace=0.88, pitch_semitones=-0.3, range_ratio=0.80, gain=0.92, tilt_db=-2.0,
+        breath=0.2, final_semitones=1.2, pause_ratio=1.9,
+    ),
+}  # fmt: skip
+"""Prosody families: changes on top of everything else that was asked for."""
 
 EMOTIONS: Final[Mapping[str, str]] = {
     "elation": "bright",
@@ -205,19 +226,14 @@ class TagState:
 
     def delivery(self, speed: float, has_effects: bool) -> Delivery:
         """What the state asks for, on top of the request's `speed`."""
-        family = FAMILIES[EMOTIONS[self.emotion]] if self.emotion is not None else NEUTRAL
-        effect = STYLES[self.style] if self.style is not None and has_effects else None
-        return Delivery(
-            pace=speed * self.pace * family.pace,
-            pitch_semitones=self.pitch_semitones + family.pitch_semitones,
-            range_ratio=self.range_ratio * family.range_ratio,
-            gain=self.gain * family.gain,
-            tilt_db=family.tilt_db,
-            effect=effect,
-        ).bounded()
-
-
-NEUTRAL: Final = Family(pace=1.0, pitch_semitones=0.0, range_ratio=1.0, gain=1.0, tilt_db=0.0)
+        delivery = Delivery(
+            pace=speed * self.pace,
+            pitch_semitones=self.pitch_semitones,
+            range_ratio=self.range_ratio,
+            gain=self.gain,
+            effect=STYLES[self.style] if self.style is not None and has_effects else None,
+        )
+        return delivery.bounded() if self.emotion is None else delivery.coloured(FAMILIES[EMOTIONS[self.emotion]])
 
 
 def pause_s(control: Control) -> float | None:

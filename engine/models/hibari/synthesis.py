@@ -29,6 +29,7 @@ RIGHT_FRAMES: Final = 2
 VOICING_HZ: Final = 40.0
 _HARMONIC_LIMIT_HZ: Final = 11_000.0
 _MAX_LOG_MAGNITUDE: Final = 7.0
+_BREATH_RISE_HZ: Final = (1500.0, 4000.0)
 _HANN: Final = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(N_FFT) / N_FFT)).astype(np.float32)
 _ANALYSIS: Final = _HANN / np.float32(N_FFT / 4)  # a unit cosine then peaks at magnitude 1
 _SYNTHESIS: Final = _HANN / np.float32(1.5)  # squared Hann windows at a quarter's hop sum to 1.5
@@ -85,6 +86,8 @@ class FrameEdits:
     """float32 [F], linear."""
     tilt_db: Floats
     """float32 [F]: gain at 12 kHz in dB, rising from 0 dB at 500 Hz with the logarithm of frequency."""
+    breath: Floats
+    """float32 [F]: noise in voiced frames, as prosody.Delivery has it."""
     moves_harmonics: bool = False
     """The pitch goes so far from the net's that its harmonics need the envelope between those of the net."""
 
@@ -107,6 +110,7 @@ class PhraseSpectra:
         self._noise = noise
         self._key = key
         self._is_tilted = bool(np.any(edits.tilt_db))
+        self._is_breathy = bool(np.any(edits.breath))
         padded = np.pad(edits.f0_hz, 1, mode="edge")
         self._f0 = padded
         sums = _pitch(padded, 0, self.count).clip(VOICING_HZ).sum(axis=1, dtype=np.float64)
@@ -133,12 +137,18 @@ class PhraseSpectra:
     def spectra(self, start: int, end: int) -> Spectra:
         acoustics, frames = self._acoustics, slice(start, end)
         lh, theta = acoustics.lh[:, frames], acoustics.theta[:, frames]
+        smooth, still = lh, theta
+        if self._edits.moves_harmonics or self._is_breathy:
+            smooth, still = _envelope(lh, theta, acoustics.f0[frames])
         if self._edits.moves_harmonics:
-            lh, theta = _envelope(lh, theta, acoustics.f0[frames])
+            lh, theta = smooth, still
         spectrum = self._pulse_spectra(start, end)
         spectrum *= _polar(np.minimum(lh, _MAX_LOG_MAGNITUDE), np.float32(np.pi) * np.tanh(theta))
         noise = self._noise(self._key, start, end)
-        noise *= np.exp(np.minimum(acoustics.ln[:, frames], _MAX_LOG_MAGNITUDE))
+        magnitude = np.exp(np.minimum(acoustics.ln[:, frames], _MAX_LOG_MAGNITUDE))
+        if self._is_breathy:
+            magnitude += _breath(smooth, acoustics.f0[frames], self._edits.breath[frames])
+        noise *= magnitude
         spectrum += noise
         spectrum += _polar(np.minimum(acoustics.lr[:, frames], _MAX_LOG_MAGNITUDE), acoustics.phi[:, frames])
         if self._is_tilted:
@@ -164,6 +174,26 @@ class StoredSpectra:
 
     def spectra(self, start: int, end: int) -> Spectra:
         return self._spectra[start:end]
+
+
+def _breath(lh: Floats, f0: Floats, ratio: Floats) -> Floats:
+    """Magnitude of the noise that is `ratio` as strong as the harmonics of envelope `lh` at high frequencies, nothing
+    in unvoiced frames: float32 [601, n]. After the overlap-add a harmonic of magnitude 1 is three times the power of
+    one bin of such noise, and there is one in f0 / 20 bins."""
+    share = np.sqrt(3.0 * config.SAMPLE_RATE_HZ / N_FFT / np.maximum(f0, VOICING_HZ)) * ratio * (f0 > VOICING_HZ)
+    magnitude: Floats = _BREATH_SHAPE[:, None] * share[None, :] * np.exp(np.minimum(lh, _MAX_LOG_MAGNITUDE))
+    return magnitude
+
+
+def _breath_shape() -> Floats:
+    """0 up to the first frequency, rising with its logarithm to 1 at the second: float32 [601]."""
+    low, high = np.log2(_BREATH_RISE_HZ)
+    octaves = np.log2(np.maximum(np.arange(BINS) * (config.SAMPLE_RATE_HZ / N_FFT), 1.0))
+    shape: Floats = np.clip((octaves - low) / (high - low), 0.0, 1.0).astype(np.float32)
+    return shape
+
+
+_BREATH_SHAPE: Final = _breath_shape()
 
 
 def _tilt_shape() -> Floats:

@@ -155,7 +155,7 @@ def inner_silence_s(pcm: Floats) -> float:
 def test_pauses_of_punctuation_are_as_many_times_longer_as_the_delivery_says(
     monkeypatch: pytest.MonkeyPatch, ratio: float
 ) -> None:
-    text = "Keep it safe; you may need it."
+    text = "The engine made a strange sound, and then the car stopped."
     usual = whole(delivered(monkeypatch, text, pause_ratio=1.0001))
     other = whole(delivered(monkeypatch, text, pause_ratio=ratio))
     assert inner_silence_s(usual) > 0.15
