@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +72,26 @@ async def test_after_a_barge_in_the_lane_speaks_on(tiny_folder: Path) -> None:
     await engine.close()
     assert chunks[0].start_sample == 0
     assert chunks[-1].is_final
+
+
+async def test_streamed_text_is_heard_while_it_is_being_written(tiny_folder: Path) -> None:
+    settings = replace(SETTINGS, is_token_streaming=True, max_block_rows=400, max_context_tokens=1000)
+    engine = LocalEngine(HiggsModel.load(tiny_folder, settings), EngineSettings())
+    assert engine.info.text_unit == "word"
+    await engine.start()
+    stream = engine.open_session("one").open_stream(SpeechRequest("default", 1))
+    chunks = []
+    written = ["It", " speaks", " before", " it", " is", " over."]
+    for word, start in zip(written, accumulate([0, *map(len, written)]), strict=False):
+        stream.feed(segment(word, start))
+    async for chunk in stream:
+        if not chunks:  # no end has been told, and there is sound
+            stream.finish()
+        chunks.append(chunk)
+    await engine.close()
+    assert sum(chunk.is_segment_end for chunk in chunks) == len(written)
+    assert chunks[-1].is_final
+    assert len(chunks[0].pcm) > 0
 
 
 async def test_a_cloned_voice_speaks_and_a_deleted_one_does_not(tiny_folder: Path, tmp_path: Path) -> None:
