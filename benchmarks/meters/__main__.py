@@ -5,7 +5,8 @@
 fragments: each sentence spoken whole and as 50 tokens a second bring it, through the real front-end; scored by Whisper
 base (word error rate), DistilMOS (naturalness), and the samples (clicks, steps at joins, silence at the head), paired.
 presets: what every family of emotions, each style and the other tags do to intelligibility and naturalness, and
-whether families are told apart by features that they do not set. voices: likeness of a voice's turns (Resemblyzer), and the derived voices.
+whether families are told apart by features that they do not set.
+voices: likeness of a voice's turns (Resemblyzer), and the derived voices.
 
 --short is for CI: 24 sentences, Whisper tiny.en, no torch; exit status 1 where the gates are missed.
 """

@@ -186,10 +186,10 @@ def _separation_text(separations: dict[str, Separation], sentences: int) -> str:
         f"{len(KINDS)} kinds (no tag, and the families), {sentences} sentences. A linear classifier that never saw the "
         "sentence, and hears it in all kinds (their mean is taken out; in the first row it hears one rendering alone). "
         f"Chance is {100 / len(KINDS):.0f} %; p by {PERMUTATIONS} shuffles of the kinds inside sentences.\n\n"
-        f"Features that no family sets (benchmarks/meters/manner.py): {listed}. What families do set (pace, pitch, range, "
-        "level, tilt, breath, the end's bend, pauses) is taken out before they are measured; what of it comes through "
-        "by side effects cannot be. Two nets beside: Whisper's encoder over speech made as long and as bright as the "
-        "untagged, and Resemblyzer, which hears pitch and timbre too.\n\n"
+        f"Features that no family sets (benchmarks/meters/manner.py): {listed}. What families do set is taken out "
+        "before they are measured; what of it comes through by side effects cannot be. Two nets beside, which know "
+        "nothing of families: Whisper's encoder over speech made as long, loud and bright as the untagged; and "
+        "Resemblyzer. Both hear the pitch and the breath too.\n\n"
         + table(["by", "given their own kind, %", "95 % of shuffles below, %", "p"], rows)
         + "\n\nBy all of these features: true kind down, given kind across.\n\n"
         + table(["", *KINDS], confusion)

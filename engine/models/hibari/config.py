@@ -104,8 +104,8 @@ FINAL_BEND_FRAMES: Final = 24
 MOVED_HARMONICS_SEMITONES: Final = 1.5
 VOICE_SPREAD_SEMITONES: Final = 4.0
 """A pitch moved further than this is spoken through the envelope of its harmonics; a wider range moves it by its share
-of the voice's own spread. (A narrower one does better without. DistilMOS, 12 sentences: 1.2 semitones and range 1.4, 4.0
-without and 4.3 with; range 1.45, 4.3 and 4.4; range 0.55, 4.5 and 4.3.)"""
+of the voice's own spread. (A narrower one does better without. DistilMOS of 12 sentences: 1.2 semitones and range 1.4,
+4.0 without and 4.3 with; range 1.45, 4.3 and 4.4; range 0.55, 4.5 and 4.3.)"""
 HEARD_DBFS: Final = -58.0
 """Pauses are counted between frames above this level, which is about 38 dB below speech."""
 VOICE_F0_HZ: Final = 192.0
