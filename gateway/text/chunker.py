@@ -7,13 +7,15 @@ forces a cut at the best safe place. Time comes in with `now_s` only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
-from engine.speech import Boundary, Control, Pronunciation, Segment, Span, TextUnit
+from engine.speech import Boundary, Segment, Span, TextUnit
 from gateway.events import Segmentation
-from gateway.text.endings import BreakKind, Ending, ending_of, is_phrase_start, may_cut_between, settle
-from gateway.text.scripts import DENSE, DENSE_CHARS, OPENING_TO_CLOSING, UNSPACED, parts_phrases, script_of
+from gateway.text.cuts import Break, best_cut, is_apart, is_safe
+from gateway.text.endings import BreakKind, Ending, ending_of, settle
+from gateway.text.nesting import Nesting
+from gateway.text.scripts import DENSE, DENSE_CHARS, OPENING_TO_CLOSING, UNSPACED, script_of
+from gateway.text.segments import SpokenWord, segment_of
 from gateway.text.settings import TextSettings
 from gateway.text.sink import Gap, TextNotice
 from gateway.text.vocabulary import Effect
@@ -35,40 +37,9 @@ _MAX_CONTROLS: Final = 64
 """More in one segment than any text needs."""
 _MAX_MARKS: Final = 8
 """Marks of their own in a row that a word takes in, before or behind; more are not kept."""
-_MAX_NESTING: Final = 16
-"""Quotes and brackets open inside one another; the outermost is forgotten."""
 _SPACE_IS_CLAUSE: Final = frozenset({"Thai", "Lao", "Khmer", "Myanmar"})
 _PHRASE_SPACE: Final = Ending("clause", "letter", "number")
 _NEEDS_NO_MARK: Final = frozenset(".!?…,;:—–-")
-
-
-@dataclass(slots=True)
-class _Word:
-    """`starts[i]`, `ends[i]`: the input span of `text[i]`."""
-
-    text: str
-    starts: list[int]
-    ends: list[int]
-    size: int
-    """Length in speech, in Latin letters."""
-    written: str
-    """As it stood before numbers were put in words: what decides where a segment may end."""
-    gap: tuple[int, int] | None = None
-    """Input span of the space in front; None = none."""
-    phonemes: str | None = None
-
-    @property
-    def is_speakable(self) -> bool:
-        return self.phonemes is not None or any(char.isalnum() for char in self.text)
-
-
-@dataclass(frozen=True, slots=True)
-class _Break:
-    count: int
-    """It lies behind this many of the pending words."""
-    kind: BreakKind
-    size: int
-    is_nested: bool
 
 
 class Chunker:
@@ -89,17 +60,16 @@ class Chunker:
         """By the word: the last one went out before it was known to be the last. An end without text says so."""
         self._language = language
         self.now_s = 0.0
-        self._words: list[_Word] = []
+        self._words: list[SpokenWord] = []
         self._controls: list[tuple[int, Effect, Span]] = []
-        self._breaks: list[_Break] = []
+        self._breaks: list[Break] = []
         self._size = 0
         self._gap: tuple[int, int] | None = None
         self._ending: Ending | None = None
         self._ending_since_s = 0.0
         self._sentence_since_s: float | None = None
         self._line: tuple[int, int] | None = None
-        self._nesting: list[str] = []
-        self._nested_size = 0
+        self._nesting = Nesting()
         self._start = 0
         self._end = 0
         self._count = 0
@@ -260,14 +230,14 @@ class Chunker:
                 return
             self._gap = None
             if self._can_attach():
-                self._nest(text)
+                self._nesting.read(text)
                 if self._words[-1].text[-1] != text:
                     self._attach(text, starts, ends)
                 return
         elif is_bare and not self._words and text[0] in _SPACED_MARKS and not goes_on:
             return
         elif is_bare and self._words and self._can_attach() and not self._words[-1].is_speakable:
-            self._nest(text)
+            self._nesting.read(text)
             self._gap = None
             self._attach(text, starts, ends)
             return
@@ -278,13 +248,13 @@ class Chunker:
             self._waiting_since_s = self.now_s
         elif not self._words[-1].is_speakable and self._words[-1].text[-1] in OPENING_TO_CLOSING:
             self._gap = None  # « Oui »
-        self._words.append(_Word(text, starts, ends, size, written, self._gap, phonemes))
+        self._words.append(SpokenWord(text, starts, ends, size, written, self._gap, phonemes))
         self._size += size + (self._gap is not None)
         self._gap = None
         if not text.isalnum():
-            self._nest(text)
+            self._nesting.read(text)
         if self._nesting:
-            self._nested_size += size + 1
+            self._nesting.size += size + 1
 
     def _can_attach(self) -> bool:
         """No control has come behind the last word, and it is written in letters."""
@@ -304,29 +274,7 @@ class Chunker:
         """Marks without a word of their own belong to the word before, unless they open or stand between words."""
         if marks[0] in _SPACED_MARKS and self._gap is not None:
             return False
-        return not any(
-            (char in OPENING_TO_CLOSING and char not in self._nesting[-1:])
-            or (char == '"' and char not in self._nesting)
-            for char in marks
-        )
-
-    def _nest(self, text: str) -> None:
-        nesting = self._nesting
-        has_begun = False
-        for char in text:
-            if nesting and (char == nesting[-1] or (char == "”" and nesting[-1] == "“")):
-                nesting.pop()
-            elif char in OPENING_TO_CLOSING:
-                nesting.append(OPENING_TO_CLOSING[char])
-            elif char in nesting:
-                del nesting[nesting.index(char) :]
-            elif char == '"' and not has_begun:
-                nesting.append(char)
-            if len(nesting) > _MAX_NESTING:
-                del nesting[0]
-            has_begun = has_begun or char.isalnum()
-        if not nesting:
-            self._nested_size = 0
+        return not any(self._nesting.opens(char) for char in marks)
 
     def _begin_line(self, char: str) -> None:
         """A new line that begins like a sentence: what was above is a verse or an item. Else it was wrapped text."""
@@ -348,13 +296,13 @@ class Chunker:
         settings = self._settings
         if is_paragraph:
             self._nesting.clear()
-        is_nested = bool(self._nesting) and self._nested_size <= settings.max_nested_chars
+        is_nested = bool(self._nesting) and self._nesting.size <= settings.max_nested_chars
         count = len(self._words)
         if self._is_by_word:
             self._release_words("paragraph" if is_paragraph else kind)
             return
         if not self._breaks or self._breaks[-1].count != count:
-            self._breaks.append(_Break(count, kind, self._size, is_nested))
+            self._breaks.append(Break(count, kind, self._size, is_nested))
         if is_nested or self._is_manual:
             return
         if is_paragraph:
@@ -385,7 +333,7 @@ class Chunker:
         settings = self._settings
         if self._count == 0 and not self._is_manual:
             count, most = len(self._words) - 1, self._max_first_words()
-            if count >= most and (count == most or self._is_safe(count)):
+            if count >= most and (count == most or is_safe(self._words, count, has_gap=self._gap is not None)):
                 self._force(count, minimum=2)
         while self._size > settings.max_chars and len(self._words) > 1:
             before = len(self._words)
@@ -405,45 +353,14 @@ class Chunker:
         minimum = max(minimum, first)
         if minimum > limit:
             return
-        count = self._best_cut(limit, minimum)
+        has_gap = self._gap is not None
+        count = best_cut(self._words, self._breaks, self._size, limit, minimum, has_gap=has_gap)
         if count is None and is_required:
-            count = next((count for count in range(limit, minimum, -1) if self._is_apart(count)), limit)
+            apart = (count for count in range(limit, minimum, -1) if is_apart(self._words, count, has_gap=has_gap))
+            count = next(apart, limit)
         if count is not None:
             place = next((place for place in self._breaks if place.count == count), None)
             self._release(count, place.kind if place is not None else "forced")
-
-    def _best_cut(self, limit: int, minimum: int) -> int | None:
-        """Behind a sentence, else a clause, else in front of a phrase, else between two words that can be parted."""
-        allowed = [place for place in self._breaks if minimum <= place.count <= limit]
-        for kind in ("sentence", "clause"):
-            found = [place for place in allowed if place.kind == kind and place.size * 3 >= self._size]
-            if found:
-                return found[-1].count
-        safe = [count for count in range(minimum, limit + 1) if self._is_safe(count)]
-        if not safe:
-            return allowed[-1].count if allowed else None
-        for count in reversed(safe):
-            if count * 2 >= limit and count < len(self._words) and is_phrase_start(self._words[count].written):
-                return count
-        return safe[-1]
-
-    def _is_safe(self, count: int) -> bool:
-        """Nothing that belongs together is parted behind `count` words."""
-        words = self._words
-        left = words[count - 1].written
-        if count == len(words):
-            return self._gap is not None and may_cut_between(left, "")
-        right = words[count]
-        if right.gap is None:
-            return parts_phrases(left[-1], right.written[0])
-        return may_cut_between(left, right.written)
-
-    def _is_apart(self, count: int) -> bool:
-        """At least no word or number is cut in two."""
-        if count == len(self._words):
-            return self._gap is not None
-        left, right = self._words[count - 1].written[-1], self._words[count]
-        return right.gap is not None and not (left.isdigit() and right.written[0].isdigit())
 
     # ---- letting go
 
@@ -481,13 +398,13 @@ class Chunker:
         if self._controls:
             end = min(end, self._controls[0][2].start)
         goes_on = self._is_by_word and self._count > 0
-        self._ready.append(_segment(words, controls, Span(self._start, max(end, self._start)), boundary, goes_on))
+        self._ready.append(segment_of(words, controls, Span(self._start, max(end, self._start)), boundary, goes_on))
         self._start = max(end, self._start)
         self._is_unended = self._is_by_word and boundary != "end"
         released_size = sum(word.size + (word.gap is not None) for word in words)
         self._size -= released_size
         self._breaks = [
-            _Break(place.count - count, place.kind, place.size - released_size, place.is_nested)
+            Break(place.count - count, place.kind, place.size - released_size, place.is_nested)
             for place in self._breaks
             if place.count > count
         ]
@@ -495,39 +412,9 @@ class Chunker:
             self._gap = None
             if is_all:
                 self._nesting.clear()
-                self._nested_size = 0
         if not any(place.kind == "sentence" for place in self._breaks):
             self._sentence_since_s = None
         self._tried = 0
         self._waiting_since_s = self.now_s
         if any(word.is_speakable for word in words):
             self._count += 1
-
-
-def _segment(
-    words: list[_Word], controls: list[tuple[int, Effect, Span]], span: Span, boundary: Boundary, goes_on: bool
-) -> Segment:
-    """`goes_on`: with the text before it, it is one text: the space in front is part of it, and marks may be all."""
-    if not goes_on and not any(word.is_speakable for word in words):
-        words = []
-    text: list[str] = []
-    sources: list[Span] = []
-    begins: list[int] = []
-    pronunciations: list[Pronunciation] = []
-    length = 0
-    for word in words:
-        if word.gap is not None and (text or goes_on):
-            text.append(" ")
-            sources.append(Span(max(word.gap[0], span.start), max(word.gap[1], span.start)))
-            length += 1
-        begins.append(length)
-        text.append(word.text)
-        sources += map(Span, word.starts, word.ends)
-        if word.phonemes is not None:
-            pronunciations.append(Pronunciation(length, length + len(word.text), word.phonemes))
-        length += len(word.text)
-    placed = tuple(
-        Control(effect.category, effect.value, begins[index] if index < len(begins) else length, at, effect.amount)
-        for index, effect, at in controls
-    )
-    return Segment("".join(text), span, tuple(sources), boundary, placed, tuple(pronunciations))
