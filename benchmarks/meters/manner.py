@@ -1,8 +1,9 @@
 """How something is said, in features that no prosody family of the voice sets.
 
-What a family does set (prosody.FAMILIES: pace, pitch, range, level, tilt, breath, the bend of a sentence's end, pauses)
-is taken out before anything is measured: time is counted in letters, pauses are cut out, the contour of the pitch has
-neither mean nor spread nor end, the envelope and the cepstra have no mean. Aperiodicity is left out, breath being that.
+What a family does set (prosody.FAMILIES: pace, pitch, range, level, tilt, the length of vowels, breath, the bend of a
+sentence's end, pauses) is taken out before anything is measured: time is counted in letters, pauses are cut out, the
+contour of the pitch has neither mean nor spread nor end, the envelope and the cepstra have no mean. Aperiodicity is
+left out, breath being that, and so are the lengths of sounds inside words.
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ class Composer:
         own_end = len(symbols)
         right = _right_context(script, phrase)
         symbols += right
-        acoustics = self._net(symbols, phrase.pace)
+        acoustics = self._net(symbols, phrase.pace, phrase.vowel_ratio)
         count = len(acoustics.f0)
         heard_at = np.clip(np.cumsum(acoustics.frames)[: len(symbols) + 1] - LABEL_LAG_FRAMES, 0, count - RIGHT_FRAMES)
         levels = frame_levels_dbfs(acoustics)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from engine.errors import ModelLoadError
 from engine.models.hibari import config
+from engine.models.hibari.phonemes import UNSPOKEN, VOWELS
 
 Floats = NDArray[np.float32]
 
@@ -88,24 +89,31 @@ class AcousticNet:
         """The alphabet; anything else has no id."""
         return frozenset(self._ids)
 
-    def __call__(self, symbols: str, pace: float) -> Acoustics:
-        """Run the net on symbols of its alphabet; `pace` divides durations (1 = as trained). `frames[0]` and
-        `frames[-1]` belong to the silent ids put around the symbols."""
+    def __call__(self, symbols: str, pace: float, vowel_ratio: float = 1.0) -> Acoustics:
+        """Run the net on symbols of its alphabet; `pace` divides durations (1 = as trained), `vowel_ratio` multiplies
+        those of vowels against those of consonants, the speech as a whole being as long. `frames[0]` and `frames[-1]`
+        belong to the silent ids put around the symbols."""
         ids = np.zeros((1, len(symbols) + 2), np.int64)
         ids[0, 1:-1] = [self._ids[symbol] for symbol in symbols]
-        speed = _AS_TRAINED if pace == 1.0 else self._speeds(ids, pace)
+        speed = _AS_TRAINED
+        if pace != 1.0 or vowel_ratio != 1.0:
+            speed = self._speeds(ids, _shares(symbols, vowel_ratio), pace)
         lh, theta, ln, lr, phi, f0, units = self._session.run(_OUTPUTS, {"ids": ids, "speed": speed})
         frames = np.rint(units.reshape(-1)).astype(np.int64) * config.FRAMES_PER_DURATION_UNIT
         return Acoustics(lh[0], theta[0], ln[0], lr[0], phi[0], f0[0], frames)
 
-    def _speeds(self, ids: NDArray[np.int64], pace: float) -> Floats:
-        """A speed for each symbol that makes the whole as long as asked: float32 [L].
+    def _speeds(self, ids: NDArray[np.int64], shares: NDArray[np.float64], pace: float) -> Floats:
+        """A speed for each symbol that makes the whole as long as asked: float32 [L]. `shares`: float64 [L], how many
+        times longer each is to be among those above 0; the rest keep their length.
 
         One speed for all would not: most symbols last one to three units, so rounding swallows a pace of 1.2 and makes
         1.5 of 1.4. Here the rounding error of each symbol is passed on to the next.
         """
         (raw,) = self._durations.run((_RAW_UNITS,), {"ids": ids, "speed": _AS_TRAINED})
         wanted = np.maximum(raw.reshape(-1), 1.0).astype(np.float64)
+        is_sound = shares > 0
+        shared = wanted[is_sound] * shares[is_sound]
+        wanted[is_sound] = shared * (wanted[is_sound].sum() / max(shared.sum(), 1.0))
         ends = np.rint(np.cumsum(wanted / pace))
         units = np.maximum(np.diff(ends, prepend=0.0), 1.0)
         speeds: Floats = (raw.reshape(-1) / units).astype(np.float32)
@@ -113,6 +121,12 @@ class AcousticNet:
 
 
 _AS_TRAINED: Final = np.ones(1, np.float32)
+
+
+def _shares(symbols: str, vowel_ratio: float) -> NDArray[np.float64]:
+    """float64 [L], with the silent ids: `vowel_ratio` for vowels, 1 for consonants, 0 for what is no sound."""
+    shares = [0.0 if symbol in UNSPOKEN else vowel_ratio if symbol in VOWELS else 1.0 for symbol in symbols]
+    return np.asarray([0.0, *shares, 0.0])
 
 
 def _session(model: bytes) -> Any:

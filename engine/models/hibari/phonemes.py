@@ -18,9 +18,9 @@ from engine.speech import Pronunciation
 PAUSING: Final = frozenset(",;:—…")
 CLOSING: Final = frozenset(".!?")
 """Symbols of the net that pause, and that close a sentence."""
-_UNSPOKEN: Final = frozenset(';:,.!?—…"()“” ˈˌ')
+UNSPOKEN: Final = frozenset(';:,.!?—…"()“” ˈˌ')
 _STRESS: Final = "ˈˌ"
-_VOWELS: Final = frozenset("AIOQWYaiuæɑɐɒəɛɜɪɔʊʌᵻᵊ")
+VOWELS: Final = frozenset("AIOQWYaiuæɑɐɒəɛɜɪɔʊʌᵻᵊ")
 
 _NEUTRAL: Final = str.maketrans({"[": "(", "]": ")", "{": "(", "}": ")", "’": "'", "\u00a0": " ", "\x00": " "})
 """One character for one: brackets would start the reader's own pronunciation syntax."""
@@ -51,7 +51,7 @@ class PhonemeWord:
 
     @property
     def is_spoken(self) -> bool:
-        return any(symbol not in _UNSPOKEN for symbol in self.symbols)
+        return any(symbol not in UNSPOKEN for symbol in self.symbols)
 
     @property
     def closing(self) -> str:
@@ -108,7 +108,7 @@ class Phonemizer:
 
     def _given(self, phonemes: str) -> str:
         symbols = "".join(symbol for symbol in misaki(phonemes) if symbol in self._alphabet)
-        return symbols if any(symbol not in _UNSPOKEN for symbol in symbols) else ""
+        return symbols if any(symbol not in UNSPOKEN for symbol in symbols) else ""
 
     def _append_given(
         self, text: str, item: Pronunciation, symbols: str, tokens: list[Any], groups: list[_Read]
@@ -246,7 +246,7 @@ def _is_edge(character: str) -> bool:
 
 def _marks(pieces: Sequence[tuple[int, int]], symbols: str) -> tuple[Mark, ...]:
     """Share the symbols among the written words: at dashes where the counts agree, else by length."""
-    spoken = [index for index, symbol in enumerate(symbols) if symbol not in _UNSPOKEN or symbol in _STRESS]
+    spoken = [index for index, symbol in enumerate(symbols) if symbol not in UNSPOKEN or symbol in _STRESS]
     if not pieces or not spoken:
         return ()
     first, last = spoken[0], spoken[-1] + 1
@@ -298,7 +298,7 @@ def misaki(phonemes: str) -> str:
     symbols = "".join(character for character in symbols if not unicodedata.combining(character))
     symbols = " ".join(symbols.split())
     if not any(stress in symbols for stress in _STRESS):
-        vowel = next((index for index, symbol in enumerate(symbols) if symbol in _VOWELS), None)
+        vowel = next((index for index, symbol in enumerate(symbols) if symbol in VOWELS), None)
         if vowel is not None:
             symbols = f"{symbols[:vowel]}ˈ{symbols[vowel:]}"
     return symbols

@@ -48,6 +48,10 @@ class Phrase:
     def pace(self) -> float:
         return self.deliveries[0].pace
 
+    @property
+    def vowel_ratio(self) -> float:
+        return self.deliveries[0].vowel_ratio
+
 
 @dataclass(frozen=True, slots=True)
 class Break:
@@ -112,7 +116,7 @@ def plan_phrases(
             steps.append(Break(breaks[index]))
         elif run:
             ending = _inner_ending(script, run[-1], index)
-            changes_call = delivery.pace != deliveries[-1].pace or delivery.effect != deliveries[-1].effect
+            changes_call = _of_a_call(delivery) != _of_a_call(deliveries[-1])
             if ending is not None:
                 close(ending)
             elif (
@@ -174,6 +178,11 @@ def _is_full(words: Sequence[PhonemeWord], run: Sequence[int], index: int, limit
     if length + len(words[index].symbols) > limit:
         return True
     return length > limit // 2 and words[run[-1]].closing in PAUSING and words[run[-1]].closing != ""
+
+
+def _of_a_call(delivery: Delivery) -> tuple[float, float, prosody.Effect | None]:
+    """What all words of one call of the net have in common."""
+    return delivery.pace, delivery.vowel_ratio, delivery.effect
 
 
 def _is_paused(word: PhonemeWord, delivery: Delivery) -> bool:

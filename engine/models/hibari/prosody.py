@@ -22,6 +22,7 @@ MAX_PITCH_SEMITONES: Final = 12.0
 MAX_GAIN: Final = 4.0
 MAX_BREATH: Final = 1.0
 MAX_FINAL_SEMITONES: Final = 4.0
+MIN_VOWEL_RATIO, MAX_VOWEL_RATIO = 0.6, 1.6
 MIN_PAUSE_RATIO, MAX_PAUSE_RATIO = 0.25, 3.0
 
 
@@ -37,6 +38,8 @@ class Delivery:
     gain: float = 1.0
     tilt_db: float = 0.0
     """Gain at 12 kHz, rising from 500 Hz: above 0 is brighter, below is duller."""
+    vowel_ratio: float = 1.0
+    """Length of vowels against that of consonants; the pace stays. Above 1 is a drawl, below is clipped."""
     breath: float = 0.0
     """Noise in voiced sound above 4 kHz, as a ratio of amplitude to the harmonics there; none below 1.5 kHz."""
     final_semitones: float = 0.0
@@ -52,6 +55,7 @@ class Delivery:
             pace=min(max(self.pace, MIN_PACE), MAX_PACE),
             pitch_semitones=min(max(self.pitch_semitones, -MAX_PITCH_SEMITONES), MAX_PITCH_SEMITONES),
             gain=min(max(self.gain, 0.0), MAX_GAIN),
+            vowel_ratio=min(max(self.vowel_ratio, MIN_VOWEL_RATIO), MAX_VOWEL_RATIO),
             breath=min(max(self.breath, 0.0), MAX_BREATH),
             final_semitones=min(max(self.final_semitones, -MAX_FINAL_SEMITONES), MAX_FINAL_SEMITONES),
             pause_ratio=min(max(self.pause_ratio, MIN_PAUSE_RATIO), MAX_PAUSE_RATIO),
@@ -65,6 +69,7 @@ class Delivery:
             range_ratio=self.range_ratio * preset.range_ratio,
             gain=self.gain * preset.gain,
             tilt_db=self.tilt_db + preset.tilt_db,
+            vowel_ratio=self.vowel_ratio * preset.vowel_ratio,
             breath=self.breath + preset.breath,
             final_semitones=self.final_semitones + preset.final_semitones,
             pause_ratio=self.pause_ratio * preset.pause_ratio,
@@ -74,26 +79,28 @@ class Delivery:
 
 FAMILIES: Final[Mapping[str, Delivery]] = {
     "bright": Delivery(
-        pace=1.08, pitch_semitones=1.2, range_ratio=1.40, gain=1.10, tilt_db=3.0, final_semitones=1.0, pause_ratio=0.8
+        pace=1.08, pitch_semitones=1.2, range_ratio=1.40, gain=1.10, tilt_db=3.0,
+        final_semitones=1.0, pause_ratio=0.8,
     ),
     "firm": Delivery(
         pace=0.96, pitch_semitones=-0.8, range_ratio=1.15, gain=1.25, tilt_db=4.0,
-        final_semitones=-2.5, pause_ratio=1.25,
+        vowel_ratio=0.70, final_semitones=-2.5, pause_ratio=1.25,
     ),
     "tense": Delivery(
         pace=1.14, pitch_semitones=0.8, range_ratio=0.75, gain=0.95, tilt_db=2.0,
-        breath=0.3, final_semitones=1.5, pause_ratio=0.6,
+        vowel_ratio=0.90, breath=0.3, final_semitones=1.5, pause_ratio=0.6,
     ),
     "tender": Delivery(
-        pace=0.94, pitch_semitones=0.4, range_ratio=0.85, gain=0.85, tilt_db=-5.0, breath=0.6, pause_ratio=1.1
+        pace=0.94, pitch_semitones=0.4, range_ratio=0.85, gain=0.85, tilt_db=-5.0,
+        vowel_ratio=1.20, breath=0.6, pause_ratio=1.1,
     ),
     "subdued": Delivery(
         pace=0.84, pitch_semitones=-1.4, range_ratio=0.60, gain=0.78, tilt_db=-7.0,
-        breath=0.4, final_semitones=-1.5, pause_ratio=1.5,
+        vowel_ratio=1.40, breath=0.4, final_semitones=-1.5, pause_ratio=1.5,
     ),
     "pensive": Delivery(
         pace=0.88, pitch_semitones=-0.3, range_ratio=0.80, gain=0.92, tilt_db=-2.0,
-        breath=0.2, final_semitones=1.2, pause_ratio=1.9,
+        vowel_ratio=0.85, breath=0.2, final_semitones=1.2, pause_ratio=1.9,
     ),
 }  # fmt: skip
 """Prosody families: changes on top of everything else that was asked for."""

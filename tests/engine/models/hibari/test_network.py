@@ -11,6 +11,7 @@ import pytest
 from engine.errors import ModelLoadError
 from engine.models.hibari import config
 from engine.models.hibari.network import AcousticNet, with_outputs
+from engine.models.hibari.phonemes import UNSPOKEN, VOWELS
 
 SENTENCE = "ðə kwˈɪk bɹˈWn fˈɑks, wˌɪʧ wʌz vˈɛɹi tˈIəɹd, ʤˈʌmps ˈOvəɹ ðə lˈAzi dˈɔɡ."
 
@@ -43,6 +44,21 @@ def test_the_frames_counted_for_the_symbols_are_the_frames_there_are(net: Acoust
 def test_speech_is_as_long_as_the_pace_says(net: AcousticNet, pace: float) -> None:
     ratio = len(net(SENTENCE, 1.0).f0) / len(net(SENTENCE, pace).f0)
     assert ratio == pytest.approx(pace, rel=0.05)
+
+
+@pytest.mark.parametrize("ratio", [0.7, 0.85, 1.2, 1.4])
+@pytest.mark.parametrize("pace", [1.0, 0.85])
+def test_vowels_take_their_share_and_the_whole_stays_as_long(net: AcousticNet, ratio: float, pace: float) -> None:
+    def lengths(vowel_ratio: float) -> tuple[int, int]:
+        frames = net(SENTENCE, pace, vowel_ratio).frames[1:-1]
+        kinds = [(symbol in VOWELS, symbol in UNSPOKEN) for symbol in SENTENCE]
+        vowels = sum(count for count, (is_vowel, _) in zip(frames, kinds, strict=True) if is_vowel)
+        consonants = sum(count for count, kind in zip(frames, kinds, strict=True) if kind == (False, False))
+        return int(vowels), int(consonants)
+
+    (vowels, consonants), (moved, others) = lengths(1.0 + 1e-9), lengths(ratio)
+    assert moved + others == pytest.approx(vowels + consonants, rel=0.04)
+    assert (moved / others) / (vowels / consonants) == pytest.approx(ratio, rel=0.12)
 
 
 def test_a_folder_with_the_same_files_will_do(tmp_path: Path) -> None:
