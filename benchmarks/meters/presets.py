@@ -44,7 +44,7 @@ PRESETS: Final[tuple[tuple[str, ControlCategory | None, str, float | None], ...]
     ("pitch -4", "prosody", "pitch", -4.0),
 )
 KINDS: Final = (PLAIN, *(family for family, _ in FAMILIES))
-_OTHER_SENTENCES: Final = 20
+_OTHER_SENTENCES: Final = 12
 """For tags that are no emotions, of which only the scores are wanted."""
 _TOLD_APART: Final = 0.75
 """Two families are told apart where this share of their renderings is given its own, with its interval above chance."""

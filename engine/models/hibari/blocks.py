@@ -24,13 +24,13 @@ from engine.models.hibari.config import (
     SEAM_LEAD_FRAMES,
     Voice,
 )
-from engine.models.hibari.effects import Colouring, colour
+from engine.models.hibari.effects import Colouring
 from engine.models.hibari.network import AcousticNet, Acoustics, Floats
+from engine.models.hibari.overlays import Overlay, overlays
 from engine.models.hibari.phonemes import PhonemeWord
 from engine.models.hibari.phrases import Break, Ending, Phrase, PhrasePlan, Script, closes_sentence
 from engine.models.hibari.prosody import Delivery
 from engine.models.hibari.synthesis import (
-    BINS,
     HOP,
     LEFT_FRAMES,
     RIGHT_FRAMES,
@@ -38,10 +38,12 @@ from engine.models.hibari.synthesis import (
     FrameEdits,
     NoiseSource,
     PhraseSpectra,
+    Placement,
     Spectra,
     SpectrumSource,
     StoredSpectra,
     frame_levels_dbfs,
+    gathered,
     limit,
     noise_key,
     overlap_add,
@@ -81,64 +83,24 @@ class SpokenMark:
 
 
 @dataclass(frozen=True, slots=True)
-class _Placement:
-    """Frames [source_start, source_start + count) of a source lie at block frame `at` and on."""
-
-    at: int
-    count: int
-    source: SpectrumSource
-    source_start: int
-
-
-class _Overlay:
-    """A phrase that goes through WORLD, mixed in from block sample `at` on; made when first asked for, as a whole."""
-
-    def __init__(self, at: int, placement: _Placement, f0_hz: Floats, colouring: Colouring) -> None:
-        self.at = at
-        self.length = placement.count * HOP
-        self._placement = placement
-        self._f0_hz = f0_hz
-        self._colouring = colouring
-        self._pcm: Floats | None = None
-
-    def pcm(self) -> Floats:
-        if self._pcm is None:
-            first, last = self._placement.at, self._placement.at + self._placement.count
-            plain = overlap_add(_gathered((self._placement,), first - LEFT_FRAMES, last + RIGHT_FRAMES))
-            self._pcm = colour(plain, self._f0_hz, self._colouring)
-        return self._pcm
-
-
-@dataclass(frozen=True, slots=True)
 class Block:
     """The sound of one segment, made window by window."""
 
     frames: int
     marks: tuple[SpokenMark, ...]
     seam: Seam
-    placements: tuple[_Placement, ...]
-    overlays: tuple[_Overlay, ...]
+    placements: tuple[Placement, ...]
+    overlays: tuple[Overlay, ...]
 
     def samples(self, start: int, end: int) -> Floats:
         """Samples of frames [start, end), float32 [(end - start) · 300]. Windows joined equal the whole."""
-        pcm = overlap_add(_gathered(self.placements, start - LEFT_FRAMES, end + RIGHT_FRAMES))
+        pcm = overlap_add(gathered(self.placements, start - LEFT_FRAMES, end + RIGHT_FRAMES))
         first, last = start * HOP, end * HOP
         for overlay in self.overlays:
             left, right = max(first, overlay.at), min(last, overlay.at + overlay.length)
             if left < right:
                 pcm[left - first : right - first] += overlay.pcm()[left - overlay.at : right - overlay.at]
         return limit(pcm * np.float32(config.OUTPUT_GAIN))
-
-
-def _gathered(placements: Sequence[_Placement], first: int, last: int) -> Spectra:
-    """Spectra of block frames [first, last), complex64 [last - first, 601]; nothing lies where no source does."""
-    spectra = np.zeros((last - first, BINS), np.complex64)
-    for placement in placements:
-        left, right = max(first, placement.at), min(last, placement.at + placement.count)
-        if left < right:
-            shift = placement.source_start - placement.at
-            spectra[left - first : right - first] = placement.source.spectra(left + shift, right + shift)
-    return spectra
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,14 +228,14 @@ class _Layout:
         """Frames at the cursor that the phrase before has already filled."""
         self._running: tuple[SpectrumSource, int] | None = None
         """The phrase that runs on, and its frame at the cursor."""
-        self._placements: list[_Placement] = []
-        self._overlays: list[_Overlay] = []
+        self._placements: list[Placement] = []
+        self._overlays: list[Overlay] = []
         self._marks: list[SpokenMark] = []
         self._shift = 0
         """From frames of the present call to frames of the block."""
         if seam.spectra is not None:
             stored = StoredSpectra(seam.spectra)
-            self._placements.append(_Placement(-LEFT_FRAMES, LEFT_FRAMES + RIGHT_FRAMES, stored, 0))
+            self._placements.append(Placement(-LEFT_FRAMES, LEFT_FRAMES + RIGHT_FRAMES, stored, 0))
             self._carried, self._running = RIGHT_FRAMES, (stored, LEFT_FRAMES)
 
     @property
@@ -291,7 +253,7 @@ class _Layout:
         self._shift = at - call.begin
         count = call.end - call.begin
         looks_ahead = RIGHT_FRAMES if call.gap_frames is None else 0
-        self._placements.append(_Placement(at, count + looks_ahead, source, call.begin))
+        self._placements.append(Placement(at, count + looks_ahead, source, call.begin))
         self._cursor = at + count
         self._silence, self._wanted = call.silence_frames, 0
         self._carried, self._running = looks_ahead, None
@@ -303,9 +265,7 @@ class _Layout:
         """Lay the phrase down as samples that have been through WORLD; it neither runs on nor continues another."""
         self.release()
         self._pad(call.lead_frames)
-        placement = _Placement(call.begin, call.end - call.begin, source, call.begin)
-        f0_hz = source.f0_hz[call.begin : call.end]
-        self._overlays.append(_Overlay(self._cursor * HOP, placement, f0_hz, colouring))
+        self._overlays.extend(overlays(self._cursor, source, call.begin, call.end, colouring))
         self._shift = self._cursor - call.begin
         self._cursor += call.end - call.begin
         self._silence, self._wanted = call.silence_frames, 0

@@ -21,7 +21,8 @@ _SHOUT_PITCH_RATIO: Final = 2 ** (2 / 12)
 _SHOUT_TILT_DB: Final = 8.0
 _SHOUT_RISE_HZ: Final = (500.0, 4000.0)
 """The shout's spectrum rises from 0 dB at the first frequency to the whole tilt at the second."""
-_FADE_SAMPLES: Final = 120
+FADE_SAMPLES: Final = 120
+"""5 ms."""
 _SILENT_POWER: Final = 1e-12
 
 
@@ -44,7 +45,7 @@ def has_world() -> bool:
 
 
 def colour(samples: Floats, f0_hz: Floats, colouring: Colouring) -> Floats:
-    """The same speech, coloured: float32 [S] to float32 [S], faded over 5 ms at both ends. Deterministic.
+    """The same speech, coloured: float32 [S] to float32 [S]. Deterministic.
 
     `f0_hz`: float32 [S / 300], the pitch of its frames as the net gave it, 0 where unvoiced: nearer the truth than what
     WORLD would find, and cheaper. The whole costs about a twentieth of the speech's duration on one core.
@@ -65,7 +66,19 @@ def colour(samples: Floats, f0_hz: Floats, colouring: Colouring) -> Floats:
         envelope = _warped(envelope, colouring.formant_ratio)
         aperiodicity = _warped(aperiodicity, colouring.formant_ratio)
     made = world.synthesize(f0 * ratio, np.maximum(envelope, _SILENT_POWER), aperiodicity, SAMPLE_RATE_HZ, _PERIOD_MS)
-    return _faded(made[: len(samples)] * gain, len(samples))
+    result = np.zeros(len(samples), np.float32)
+    result[: len(made)] = made[: len(samples)] * gain
+    return result
+
+
+def faded(samples: Floats) -> Floats:
+    """In and out, in a straight line over FADE_SAMPLES: what fades out and what fades in at the same time add up."""
+    result = samples.copy()
+    fade = min(FADE_SAMPLES, len(result) // 2)
+    ramp = np.linspace(0, 1, fade, dtype=np.float32)
+    result[:fade] *= ramp
+    result[len(result) - fade :] *= ramp[::-1]
+    return result
 
 
 def _sampled(f0_hz: Floats, samples: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -99,13 +112,3 @@ def _shout_tilt(bins: int) -> NDArray[np.float64]:
     rise = np.clip((np.log2(np.maximum(hz, 1.0)) - low) / (high - low), 0.0, 1.0)
     gain: NDArray[np.float64] = 10 ** (_SHOUT_TILT_DB * rise / 10)
     return gain
-
-
-def _faded(samples: NDArray[np.float64], length: int) -> Floats:
-    result = np.zeros(length, np.float32)
-    result[: len(samples)] = samples
-    fade = min(_FADE_SAMPLES, length // 2)
-    ramp = np.linspace(0, 1, fade, dtype=np.float32)
-    result[:fade] *= ramp
-    result[length - fade :] *= ramp[::-1]
-    return result

@@ -7,6 +7,7 @@ known beforehand, and the noise of a frame is drawn by its number.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -194,6 +195,27 @@ def _breath_shape() -> Floats:
 
 
 _BREATH_SHAPE: Final = _breath_shape()
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Frames [source_start, source_start + count) of a source lie at frame `at` and on."""
+
+    at: int
+    count: int
+    source: SpectrumSource
+    source_start: int
+
+
+def gathered(placements: Sequence[Placement], first: int, last: int) -> Spectra:
+    """Spectra of frames [first, last), complex64 [last - first, 601]; nothing lies where no source does."""
+    spectra = np.zeros((last - first, BINS), np.complex64)
+    for placement in placements:
+        left, right = max(first, placement.at), min(last, placement.at + placement.count)
+        if left < right:
+            shift = placement.source_start - placement.at
+            spectra[left - first : right - first] = placement.source.spectra(left + shift, right + shift)
+    return spectra
 
 
 def _tilt_shape() -> Floats:

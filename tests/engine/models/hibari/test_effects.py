@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("pyworld", reason="extra [effects]")
 
-from engine.models.hibari.effects import Colouring, colour, has_world
+from engine.models.hibari.effects import FADE_SAMPLES, Colouring, colour, faded, has_world
 from engine.models.hibari.network import Floats
 
 RATE_HZ = 24_000
@@ -51,11 +51,18 @@ def test_the_extra_is_noticed() -> None:
     assert not Colouring("whisper").is_plain
 
 
-def test_length_and_silent_ends_are_kept() -> None:
+def test_the_length_is_kept() -> None:
     made = coloured(Colouring("whisper"))
     assert made.shape == buzz().shape
     assert made.dtype == np.float32
+
+
+def test_what_fades_out_and_what_fades_in_add_up() -> None:
+    steady = np.ones(1000, np.float32)
+    made = faded(steady)
     assert made[0] == made[-1] == 0.0
+    assert np.allclose(made[:FADE_SAMPLES] + made[-FADE_SAMPLES:], 1.0)
+    assert len(faded(np.ones(3, np.float32))) == 3
 
 
 def test_a_whisper_has_no_pitch_and_is_softer() -> None:
