@@ -42,7 +42,8 @@ LIMITER_CEILING: Final = 0.98
 MAX_CALL_SYMBOLS: Final = 200
 """Own symbols of one call of the net; a longer phrase is cut between words (the net takes 510 with its context)."""
 MAX_COLOURED_SYMBOLS: Final = 100
-"""The same for what goes through WORLD, which takes a phrase as a whole: about 6 s, in a third of a second."""
+"""The same for what goes through WORLD: about 6 s, so that a phrase voiced throughout, which no block can part, takes a
+third of a second."""
 LEFT_CONTEXT_SYMBOLS: Final = 90
 RIGHT_CONTEXT_SYMBOLS: Final = 40
 CONTINUATION_IN_PHRASE: Final = " ðə θˈɪŋ ɪn ðə hˈWs"

@@ -9,7 +9,7 @@ from engine.models.hibari.config import MAX_CALL_SYMBOLS, PAUSES
 from engine.models.hibari.network import AcousticNet
 from engine.models.hibari.phonemes import Phonemizer
 from engine.models.hibari.phrases import Break, Phrase, PhrasePlan, Script, plan_phrases
-from engine.models.hibari.prosody import TagState
+from engine.models.hibari.prosody import FAMILIES, TagState
 from engine.speech import Boundary, Control, ControlCategory, Span
 
 READER = Phonemizer(AcousticNet.load().symbols)
@@ -79,6 +79,24 @@ def test_a_change_of_pace_makes_another_call_and_a_change_of_pitch_does_not() ->
     (step,) = planned(text, tag(8, "pitch_high")).steps
     assert isinstance(step, Phrase)
     assert [delivery.pitch_semitones for delivery in step.deliveries] == [0.0, 0.0, 2.0, 2.0]
+
+
+def test_a_change_of_the_vowels_length_makes_another_call() -> None:
+    text = "One two three four"
+    changed = planned(text, tag(8, "affection", category="emotion"))
+    assert [step.vowel_ratio for step in changed.steps if isinstance(step, Phrase)] == [
+        1.0,
+        FAMILIES["tender"].vowel_ratio,
+    ]
+
+
+def test_a_family_with_pauses_of_its_own_cuts_where_the_text_pauses() -> None:
+    text = "He came, he saw, he left."
+    assert shown(planned(text, tag(0, "contemplation", category="emotion")), text) == [
+        ("He came,", "flow"),
+        ("he saw,", "flow"),
+        ("he left.", "sentence"),
+    ]
 
 
 def test_state_tags_in_force_before_the_segment_hold_in_it() -> None:
