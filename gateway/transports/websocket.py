@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, cast
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.protocol import State
 
 FLOW_EXTENSION: Final = "antiphon.flow"
 DROP_EXTENSION: Final = "antiphon.drop"
@@ -91,6 +92,12 @@ class FlowControlledProtocol(WebSocketsSansIOProtocol):
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             self.handshake_complete = True  # refused, and said so: uvicorn would log an error and answer 500 as well
+
+    def shutdown(self) -> None:
+        if self.handshake_complete and self.conn.state is not State.OPEN:
+            self.transport.abort()  # the peer has said goodbye and does not read ours: uvicorn would raise
+        else:
+            super().shutdown()
 
     async def drained(self) -> None:
         await self.writable.wait()

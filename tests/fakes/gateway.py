@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 import struct
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 import msgpack
+import uvicorn
 from websockets.asyncio.client import ClientConnection, connect
 
 from engine.config import EngineSettings
@@ -23,6 +25,7 @@ from gateway.config import load_config
 from gateway.service import Service
 from tests.fakes.fake_model import WholeFramesModel
 
+STOPPED_POLL_S = 0.002
 RECEIVE_S = 20.0
 """Longer than anything here takes, so that a hang fails a test instead of the run."""
 
@@ -59,17 +62,39 @@ async def running_gateway(
     ready = asyncio.Event()
     listener = bind("127.0.0.1", 0)
     server = make_server(service, make_app(service, ready.set), drain_s)
-    with contextlib.ExitStack() as signals:
-        server.capture_signals = lambda: signals  # type: ignore[method-assign]  # the test runner keeps its own
-        task = asyncio.create_task(server.serve(sockets=[listener]), name="gateway")
-        try:
-            async with asyncio.timeout(start_s):
-                await ready.wait()
-            yield RunningGateway(listener.getsockname()[1], service, engine, speaker)
-        finally:
-            server.should_exit = True
-            await task
-            listener.close()
+    await _start(server, listener)
+    try:
+        async with asyncio.timeout(start_s):
+            await ready.wait()
+        yield RunningGateway(listener.getsockname()[1], service, engine, speaker)
+    finally:
+        await _stop(server)
+        listener.close()
+
+
+async def _start(server: uvicorn.Server, listener: socket.socket) -> None:
+    """What `Server.serve` does, without its loop, which looks ten times a second for a signal."""
+    server.config.load()
+    server.lifespan = server.config.lifespan_class(server.config)
+    await server.startup(sockets=[listener])
+    await server.on_tick(0)
+
+
+async def _stop(server: uvicorn.Server) -> None:
+    """What `Server.shutdown` does, as soon as it can be done: that sleeps in between for a tenth of a second."""
+    for accepting in server.servers:
+        accepting.close()
+    for connection in list(server.server_state.connections):
+        connection.shutdown()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(server.config.timeout_graceful_shutdown):
+            await _ended(server)
+    await server.lifespan.shutdown()
+
+
+async def _ended(server: uvicorn.Server) -> None:
+    while server.server_state.connections or server.server_state.tasks:  # noqa: ASYNC110  # it has no event for it
+        await asyncio.sleep(STOPPED_POLL_S)
 
 
 @dataclass(slots=True)

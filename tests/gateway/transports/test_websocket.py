@@ -145,3 +145,20 @@ async def test_a_refusal_before_the_upgrade_is_answered_without_an_error_in_the_
             await connect(url)
         assert caught.value.response.status_code == 401
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_a_server_can_be_shut_down_while_a_peer_that_does_not_read_says_goodbye() -> None:
+    has_left = asyncio.Event()
+
+    async def handler(websocket: WebSocket) -> None:
+        await websocket.accept()
+        await WebSocketTransport(websocket).send(bytes(8 * MEBIBYTE))
+        await websocket.receive()
+        has_left.set()
+
+    async with serving(handler) as url:
+        peer = await slow_reader(url)
+        peer.transport.pause_reading()
+        peer.transport.write(b"\x88\x82" + bytes(4) + b"\x03\xe8")  # a masked Close, 1000
+        await has_left.wait()
+    peer.transport.abort()
