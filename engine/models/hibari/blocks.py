@@ -7,8 +7,8 @@ like any other. Where silence lies between, or the next phrase is not known yet,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -27,7 +27,7 @@ from engine.models.hibari.config import (
 from engine.models.hibari.effects import Colouring
 from engine.models.hibari.network import AcousticNet, Acoustics, Floats
 from engine.models.hibari.overlays import Overlay, overlays
-from engine.models.hibari.phonemes import PhonemeWord
+from engine.models.hibari.phonemes import PAUSING, PhonemeWord
 from engine.models.hibari.phrases import Break, Ending, Phrase, PhrasePlan, Script, closes_sentence
 from engine.models.hibari.prosody import Delivery
 from engine.models.hibari.synthesis import (
@@ -108,6 +108,8 @@ class _Call:
     """One call of the net, and where in it the phrase lies."""
 
     acoustics: Acoustics
+    levels: Floats
+    """float32 [F], dBFS: estimated."""
     heard_at: NDArray[np.int64]
     """int64 [L + 1]: the frame at which each symbol begins to be heard; the last is where the text ends."""
     offsets: tuple[int, ...]
@@ -115,14 +117,20 @@ class _Call:
     begin: int
     end: int
     """Frames kept: [begin, end)."""
-    lead_frames: int
-    """Of those, before the first that is heard as sound."""
-    silence_frames: int
-    """Of those, after the last that is heard as sound."""
     gap_frames: int | None
     """Silence between the phrase and what follows it in the call; None where it runs on without any."""
     pause_frames: int
     """Silence that is wanted after a phrase that goes on, `silence_frames` and the next one's lead included."""
+
+    @property
+    def lead_frames(self) -> int:
+        """Of the frames kept, those before the first that is heard as sound."""
+        return _run_length(self.levels[self.begin : self.end] < config.HEARD_DBFS)
+
+    @property
+    def silence_frames(self) -> int:
+        """Of the frames kept, those after the last that is heard as sound."""
+        return _run_length(self.levels[self.begin : self.end][::-1] < config.HEARD_DBFS)
 
 
 class Composer:
@@ -145,12 +153,13 @@ class Composer:
             colouring = _colouring(step.deliveries[0], voice)
             call = self._call(script, step, layout.runs_on and colouring.is_plain)
             source = PhraseSpectra(call.acoustics, _edits(call, step), self._noise, noise_key(*noise_stream, number))
-            if colouring.is_plain:
-                layout.speak(call, source)
-            else:
-                layout.speak_coloured(call, source, colouring)
-            layout.mark(call, script.words[step.first : step.last])
-            layout.rest_after(step.ending, call, step.deliveries[-1].pause_ratio)
+            for piece, words, ending in _pieces(call, step, script.words[step.first : step.last]):
+                if colouring.is_plain:
+                    layout.speak(piece, source)
+                else:
+                    layout.speak_coloured(piece, source, colouring)
+                layout.mark(piece, words)
+                layout.rest_after(ending, piece, step.deliveries[-1].pause_ratio)
         if script.own.stop == len(script.words):
             # Nothing is known to follow: a listener may have to wait for it, and should not hear the speech cut off.
             layout.release()
@@ -194,26 +203,61 @@ class Composer:
         if gap is not None and gap[0] > begin:
             gap_frames = gap[1] - gap[0]
             end = min(gap[0] + min(RELEASE_FRAMES, gap_frames), count - RIGHT_FRAMES)
+            pause_frames = min(gap_frames, _frames(PAUSES.clause_max_s))
             ratio = phrase.deliveries[-1].pause_ratio
             if phrase.ending == "flow" and ratio != 1.0 and script.words[phrase.last - 1].closing:
-                first, last = _widened(levels < config.HEARD_DBFS, gap)
-                pause_frames = round(ratio * min(last - first, _frames(PAUSES.long_clause_max_s)))
-                end = min(end, max(first + RELEASE_FRAMES, first + pause_frames - LEAD_IN_FRAMES))
-            else:
-                pause_frames = min(gap_frames, _frames(PAUSES.clause_max_s))
+                pause = _Pause.at(levels, gap, ratio)
+                end, pause_frames = min(end, pause.end), pause.wanted_frames
         end = max(end, begin + 1)
-        is_faint = levels[begin:end] < config.HEARD_DBFS
-        return _Call(
-            acoustics,
-            heard_at,
-            tuple(offsets),
-            begin,
-            end,
-            lead_frames=_run_length(is_faint),
-            silence_frames=_run_length(is_faint[::-1]),
-            gap_frames=gap_frames,
-            pause_frames=pause_frames,
+        return _Call(acoustics, levels, heard_at, tuple(offsets), begin, end, gap_frames, pause_frames)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    """A pause inside a call that is to be longer or shorter than the net made it."""
+
+    end: int
+    """The frame at which what is kept of the sound before it ends."""
+    begin: int
+    """And that at which the sound after it begins."""
+    wanted_frames: int
+
+    @classmethod
+    def at(cls, levels: Floats, gap: tuple[int, int], ratio: float) -> _Pause:
+        """Of the faint frames around `gap` some are left out, or all are kept for silence to be put among them."""
+        first, last = _widened(levels < config.HEARD_DBFS, gap)
+        wanted = round(ratio * min(last - first, _frames(PAUSES.long_clause_max_s)))
+        begin = max(last - LEAD_IN_FRAMES, first)
+        return cls(min(first + max(RELEASE_FRAMES, wanted - LEAD_IN_FRAMES), begin), begin, wanted)
+
+
+def _pieces(
+    call: _Call, phrase: Phrase, words: Sequence[PhonemeWord]
+) -> Iterator[tuple[_Call, Sequence[PhonemeWord], Ending]]:
+    """A call, its words and its ending; cut in its pauses where the delivery makes those longer or shorter."""
+    begin, first = call.begin, 0
+    is_silent = call.levels < config.AUDIBLE_DBFS
+    for number, (word, delivery) in enumerate(zip(words[:-1], phrase.deliveries, strict=False), 1):
+        if delivery.pause_ratio == 1.0 or word.closing not in PAUSING or not word.closing:
+            continue
+        after = int(call.heard_at[call.offsets[number]])
+        gap = _gap(is_silent, int(call.heard_at[max(call.offsets[number] - 3, 0)]), after + LABEL_LAG_FRAMES)
+        if gap is None:
+            continue
+        pause = _Pause.at(call.levels, gap, delivery.pause_ratio)
+        if pause.end <= begin or pause.begin >= call.end:
+            continue
+        piece = replace(
+            call,
+            begin=begin,
+            end=pause.end,
+            offsets=call.offsets[first:number],
+            gap_frames=gap[1] - gap[0],
+            pause_frames=pause.wanted_frames,
         )
+        yield piece, words[first:number], "flow"
+        begin, first = pause.begin, number
+    yield replace(call, begin=begin, offsets=call.offsets[first:]), words[first:], phrase.ending
 
 
 class _Layout:

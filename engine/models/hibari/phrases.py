@@ -119,11 +119,7 @@ def plan_phrases(
             changes_call = _of_a_call(delivery) != _of_a_call(deliveries[-1])
             if ending is not None:
                 close(ending)
-            elif (
-                changes_call
-                or _is_paused(words[run[-1]], deliveries[-1])
-                or _is_full(words, run, index, _limit(delivery, max_symbols))
-            ):
+            elif changes_call or _is_full(words, run, index, _limit(delivery, max_symbols)):
                 close("flow")
         run.append(index)
         deliveries.append(delivery)
@@ -183,11 +179,6 @@ def _is_full(words: Sequence[PhonemeWord], run: Sequence[int], index: int, limit
 def _of_a_call(delivery: Delivery) -> tuple[float, float, prosody.Effect | None]:
     """What all words of one call of the net have in common."""
     return delivery.pace, delivery.vowel_ratio, delivery.effect
-
-
-def _is_paused(word: PhonemeWord, delivery: Delivery) -> bool:
-    """Whether a pause after `word` is to be longer or shorter than the net makes it, which takes a cut."""
-    return delivery.pause_ratio != 1.0 and word.closing in PAUSING and word.closing != ""
 
 
 def _imitation(script: Script, spoken: Sequence[int], place: int, sound: str) -> list[int]:

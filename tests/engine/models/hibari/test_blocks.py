@@ -163,6 +163,29 @@ def test_pauses_of_punctuation_are_as_many_times_longer_as_the_delivery_says(
     assert silence_s(other)[1] == pytest.approx(ratio * silence_s(usual)[1], abs=0.06)
 
 
+def test_words_keep_their_sound_where_pauses_are_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "He came, he saw, he left the old house, and then he slept."
+    usual, longer = delivered(monkeypatch, text), delivered(monkeypatch, text, pause_ratio=2.0)
+    assert len(usual.marks) == len(longer.marks)
+    assert longer.frames > usual.frames
+    plain, other = whole(usual), whole(longer)
+    for left, right in zip(usual.marks, longer.marks, strict=True):
+        width = min(left.end_sample - left.start_sample, right.end_sample - right.start_sample, 2400)
+        before = plain[left.start_sample : left.start_sample + width]
+        after = other[right.start_sample : right.start_sample + width]
+        assert np.std(before - after) < 0.2 * np.std(before) + 1e-3
+
+
+@pytest.mark.parametrize("ratio", [0.25, 0.6, 1.9, 3.0])
+def test_windows_of_a_block_with_other_pauses_joined_are_the_whole(
+    monkeypatch: pytest.MonkeyPatch, ratio: float
+) -> None:
+    block = delivered(monkeypatch, "He came, he saw; he left.", pause_ratio=ratio, breath=0.5, final_semitones=-2.0)
+    joined = np.concatenate([block.samples(at, min(at + 7, block.frames)) for at in range(0, block.frames, 7)])
+    assert np.abs(joined - whole(block)).max() <= WINDOW_TOLERANCE
+    assert [mark.start_sample for mark in block.marks] == sorted(mark.start_sample for mark in block.marks)
+
+
 @pytest.mark.parametrize("semitones", [-2.0, 1.5])
 def test_the_end_of_a_sentence_is_bent_by_its_semitones_and_nothing_before_it(
     monkeypatch: pytest.MonkeyPatch, semitones: float

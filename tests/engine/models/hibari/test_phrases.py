@@ -90,13 +90,9 @@ def test_a_change_of_the_vowels_length_makes_another_call() -> None:
     ]
 
 
-def test_a_family_with_pauses_of_its_own_cuts_where_the_text_pauses() -> None:
+def test_a_family_with_pauses_of_its_own_is_still_one_call_a_sentence() -> None:
     text = "He came, he saw, he left."
-    assert shown(planned(text, tag(0, "contemplation", category="emotion")), text) == [
-        ("He came,", "flow"),
-        ("he saw,", "flow"),
-        ("he left.", "sentence"),
-    ]
+    assert shown(planned(text, tag(0, "contemplation", category="emotion")), text) == [(text, "sentence")]
 
 
 def test_state_tags_in_force_before_the_segment_hold_in_it() -> None:
