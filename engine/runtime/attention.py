@@ -29,21 +29,34 @@ class Span:
         return self.first_position + self.length
 
 
+MAX_PADDING = 2
+"""Rows that a prefill may be padded to, as a multiple of those it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillGroup:
+    """Spans that one call of the kernel treats: so like in length that padding each to the longest makes at most
+    MAX_PADDING times their rows. page_tables int64 [B, P]; query_starts int64 [B + 1]; lengths (of the contexts, the
+    step's own rows included) int64 [B]."""
+
+    rows: int
+    max_query_tokens: int
+    page_tables: Tensor
+    query_starts: Tensor
+    lengths: Tensor
+
+
 @dataclass(frozen=True, slots=True)
 class ContextBatch:
     """Where the rows of one step stand: first those of `prefill` spans, in order, then one per `decode` span.
 
-    positions, slots int64 [T]; page tables int64 [B, P]; query_starts int64 [B + 1]; lengths (context, the step's own
-    rows included) int64 [B]. `split_tokens`: sum every context in splits of that size (see `kernels`).
+    positions, slots int64 [T]; page tables int64 [B, P]; lengths (context, the step's own rows included) int64 [B].
+    `split_tokens`: sum every context in splits of that size (see `kernels`).
     """
 
     positions: Tensor
     slots: Tensor
-    prefill_rows: int
-    max_query_tokens: int
-    prefill_tables: Tensor
-    query_starts: Tensor
-    prefill_lengths: Tensor
+    prefill: tuple[PrefillGroup, ...]
     decode_tables: Tensor
     decode_lengths: Tensor
     split_tokens: int | None = None
@@ -81,7 +94,8 @@ def context_batch(
     split_tokens: int | None = None,
     memory: TableMemory | None = None,
 ) -> ContextBatch:
-    """Lay out one step; spans of `decode` have length 1. `memory`: keeps the decodes' page tables between steps."""
+    """Lay out one step; spans of `decode` have length 1. `memory`: keeps the decodes' page tables between steps. The
+    more prefill spans of like length follow each other, the fewer groups."""
     spans = (*prefill, *decode)
     positions = [p for span in spans for p in range(span.first_position, span.end_position)]
     slots = [
@@ -89,18 +103,36 @@ def context_batch(
         for span in spans
         for p in range(span.first_position, span.end_position)
     ]
-    lengths = [span.length for span in prefill]
     return ContextBatch(
         positions=_indices(positions, device),
         slots=_indices(slots, device),
-        prefill_rows=sum(lengths),
-        max_query_tokens=max(lengths, default=0),
-        prefill_tables=TableMemory().tables(prefill, page_tokens, device),
-        query_starts=_indices([0, *accumulate(lengths)], device),
-        prefill_lengths=_indices([span.end_position for span in prefill], device),
+        prefill=tuple(_prefill_group(spans, page_tokens, device) for spans in _alike(prefill)),
         decode_tables=(memory or TableMemory()).tables(decode, page_tokens, device),
         decode_lengths=_indices([span.end_position for span in decode], device),
         split_tokens=split_tokens,
+    )
+
+
+def _alike(spans: Sequence[Span]) -> Iterator[Sequence[Span]]:
+    """The spans in order, parted wherever one would make its group's padding too large."""
+    start, rows, longest = 0, 0, 0
+    for index, span in enumerate(spans):
+        rows, longest = rows + span.length, max(longest, span.length)
+        if (index + 1 - start) * longest > MAX_PADDING * rows:
+            yield spans[start:index]
+            start, rows, longest = index, span.length, span.length
+    if start < len(spans):
+        yield spans[start:]
+
+
+def _prefill_group(spans: Sequence[Span], page_tokens: int, device: torch.device) -> PrefillGroup:
+    lengths = [span.length for span in spans]
+    return PrefillGroup(
+        rows=sum(lengths),
+        max_query_tokens=max(lengths),
+        page_tables=TableMemory().tables(spans, page_tokens, device),
+        query_starts=_indices([0, *accumulate(lengths)], device),
+        lengths=_indices([span.end_position for span in spans], device),
     )
 
 
@@ -140,23 +172,25 @@ class PagedAttention(nn.Module):
         )
         scale = self.head_size**-0.5
         mixed = []
-        if batch.prefill_rows:
+        start = 0
+        for group in batch.prefill:
             mixed.append(
                 kernels.paged_prefill_attention(
-                    q[: batch.prefill_rows],
+                    q[start : start + group.rows],
                     key_pages,
                     value_pages,
-                    batch.prefill_tables,
-                    batch.query_starts,
-                    batch.prefill_lengths,
-                    batch.max_query_tokens,
+                    group.page_tables,
+                    group.query_starts,
+                    group.lengths,
+                    group.max_query_tokens,
                     scale,
                 )
             )
-        if rows > batch.prefill_rows:
+            start += group.rows
+        if rows > start:
             mixed.append(
                 kernels.paged_decode_attention(
-                    q[batch.prefill_rows :],
+                    q[start:],
                     key_pages,
                     value_pages,
                     batch.decode_tables,

@@ -302,7 +302,7 @@ class HiggsModel:
         self, prefill: Sequence[PrefillItem], decode: Sequence[DecodeItem], failures: list[SequenceFailure]
     ) -> tuple[list[RowOutcome], list[AudioDecision]]:
         tasks: list[_Task] = []
-        items: list[PrefillItem | DecodeItem] = [*prefill, *decode]
+        items: list[PrefillItem | DecodeItem] = [*sorted(prefill, key=_positions_of), *decode]
         for item in items:
             try:
                 tasks.append(self._prefill_task(item) if isinstance(item, PrefillItem) else self._decode_task(item))
@@ -523,6 +523,10 @@ class _LoggedProgress:
 
 def _prepared(prompt: VoicePrompt) -> PreparedPrompt:
     return PreparedPrompt(prompt.tokens, prompt.key, prompt)
+
+
+def _positions_of(item: PrefillItem) -> int:
+    return sum(piece.end - piece.start for piece in item.pieces)
 
 
 def _block_of(item: PrefillItem | DecodeItem) -> int:

@@ -19,8 +19,9 @@ from engine.errors import ModelLoadError
 from engine.models.higgs.backbone import Backbone, DecoderLayer
 from engine.models.higgs.codebooks import CodebookHead
 from engine.models.higgs.codec import CodecDecoder
-from engine.models.higgs.config import CodecGeometry, HiggsGeometry, HiggsSettings, model_spec
+from engine.models.higgs.config import UNIT_KERNEL, CodecGeometry, HiggsGeometry, HiggsSettings, model_spec
 from engine.models.higgs.reference import ReferenceEncoder
+from engine.runtime.attention import MAX_PADDING
 from engine.runtime.memory import MemoryPart, MemoryPlan, free_bytes
 from engine.runtime.weights import Checkpoint, Progress
 
@@ -33,7 +34,17 @@ CODE_HEAD_PREFIX = "tied.head.modality_heads.0."
 MOST_INSERTED = 3
 """Positions fed where text goes in between two rows: the row, a token, a mark."""
 ACTIVATION_COPIES = 4
-"""Activations of the widest layer that live at once."""
+"""Of a backbone layer's rows: those that live at once."""
+MASK_BYTES = 6
+"""Of each cell of a prefill's attention mask: as truth values, repeated for grouped heads, and as numbers."""
+DECODER_COPIES = 5
+ENCODER_COPIES = 6
+"""Of the codec's widest activations: those that live at once (4.7 and 5.1 counted), rounded up."""
+CPU_COLUMNS = UNIT_KERNEL
+"""On a CPU a convolution unrolls its input besides: as many copies as the kernel is wide (at 200 frames the decoder is
+seen to take 12 copies of resident memory in all)."""
+LOGIT_COPIES = 8
+"""Of all codes' scores, while rows are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +126,9 @@ def part_bytes(geometry: HiggsGeometry, settings: HiggsSettings) -> Mapping[str,
 
 def memory_plan(geometry: HiggsGeometry, settings: HiggsSettings) -> MemoryPlan:
     """Every budget, each computed from geometry and settings: nothing is measured, nothing grows past it."""
-    b, codec, spec = geometry.backbone, geometry.codec, model_spec(geometry, settings)
+    codec, spec = geometry.codec, model_spec(geometry, settings)
     weights = part_bytes(geometry, settings)
-    width = settings.torch_dtype.itemsize
-    rows = settings.max_prefill_tokens + settings.max_decode_batch * (
-        MOST_INSERTED if settings.is_token_streaming else 1
-    )
-    layer = 2 * b.inner + (b.heads + 2 * b.kv_heads) * b.head_size + ACTIVATION_COPIES * b.channels
-    contexts = max(settings.max_decode_batch, 1) * settings.max_context_tokens * b.kv_heads * b.head_size * 2
+    convolution = CPU_COLUMNS if torch.device(settings.device).type == "cpu" else 0
     window = settings.max_window_frames + 2 * spec.left_context_frames
     batch = settings.max_codec_batch_frames
     widest = codec.decoder_channels >> len(codec.decoder_strides)
@@ -130,19 +136,34 @@ def memory_plan(geometry: HiggsGeometry, settings: HiggsSettings) -> MemoryPlan:
         MemoryPart("backbone weights", weights["backbone"]),
         MemoryPart("codebook weights", weights["codebooks"]),
         MemoryPart("codec weights", weights["codec"]),
-        MemoryPart("KV pages", (spec.page_count + 1) * settings.kv_geometry(b).page_bytes),
+        MemoryPart("KV pages", (spec.page_count + 1) * settings.kv_geometry(geometry.backbone).page_bytes),
         MemoryPart("rows", settings.row_slots * settings.max_block_rows * geometry.codebooks * 2),
-        MemoryPart("step workspace", rows * layer * width + contexts * width),
-        MemoryPart("codec workspace", max(batch, window) * codec.samples_per_frame * widest * 4 * ACTIVATION_COPIES),
+        MemoryPart("step workspace", step_bytes(geometry, settings)),
+        MemoryPart(
+            "codec workspace",
+            max(batch, window) * codec.samples_per_frame * widest * 4 * (DECODER_COPIES + convolution),
+        ),
     ]
     if settings.voices is not None:
         samples = round(settings.max_voice_s * codec.sample_rate_hz)
         parts.append(MemoryPart("reference encoder weights", weights["reference encoder"]))
-        parts.append(
-            MemoryPart("reference encoder workspace", samples * codec.encoder_channels * 4 * ACTIVATION_COPIES)
-        )
+        parts.append(MemoryPart("reference encoder workspace", samples * codec.encoder_channels * 4 * ENCODER_COPIES))
     available = int(free_bytes(torch.device(settings.device)) * settings.memory_fraction)
     return MemoryPlan(settings.device, available, tuple(parts))
+
+
+def step_bytes(geometry: HiggsGeometry, settings: HiggsSettings) -> int:
+    """What a step takes at most beside weights and pages: activations of its rows, padded queries and their masks, the
+    contexts that attention gathers, logits."""
+    b, width = geometry.backbone, settings.torch_dtype.itemsize
+    decode = max(settings.max_decode_batch, 1)
+    rows = settings.max_prefill_tokens + decode * (MOST_INSERTED if settings.is_token_streaming else 1)
+    layer = 2 * b.inner + (b.heads + 2 * b.kv_heads) * b.head_size + ACTIVATION_COPIES * b.channels
+    queries = MAX_PADDING * settings.max_prefill_tokens * b.heads
+    masks = queries // b.kv_heads * settings.max_context_tokens * MASK_BYTES
+    contexts = decode * settings.max_context_tokens * b.kv_heads * b.head_size * 2
+    logits = (decode + settings.max_sequences) * geometry.codebooks * geometry.codes * 4 * LOGIT_COPIES
+    return (rows * layer + ACTIVATION_COPIES * queries * b.head_size + contexts) * width + masks + logits
 
 
 def with_kv_that_fits(geometry: HiggsGeometry, settings: HiggsSettings) -> HiggsSettings:

@@ -40,7 +40,7 @@ def test_fixed_batches_all_have_the_promised_shape_and_pad_into_the_scrap_page()
     last = batches[-1][1]
     assert last.decode_lengths.tolist() == [8, 1, 1]
     assert last.slots.tolist()[1:] == [99 * 4] * 2
-    assert all(batch.prefill_rows == 0 and batch.split_tokens == 16 for _, batch in batches)
+    assert all(batch.prefill == () and batch.split_tokens == 16 for _, batch in batches)
 
 
 def test_work_by_row_is_done_in_the_promised_shape_too() -> None:

@@ -14,9 +14,16 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 
 from engine.errors import ModelLoadError  # noqa: E402
 from engine.models.higgs import weights  # noqa: E402
-from engine.models.higgs.config import HiggsSettings, read_geometry  # noqa: E402
+from engine.models.higgs.codec import CodecDecoder, ResidualQuantizer  # noqa: E402
+from engine.models.higgs.config import CodecGeometry, HiggsSettings, read_geometry  # noqa: E402
+from engine.models.higgs.model import HiggsModel  # noqa: E402
+from engine.models.higgs.reference import ReferenceEncoder  # noqa: E402
 from engine.models.higgs.tiny_checkpoint import TinyShape, write_tiny_checkpoint  # noqa: E402
+from engine.models.higgs.weights import DECODER_COPIES, ENCODER_COPIES, step_bytes  # noqa: E402
+from engine.runtime.attention import Span  # noqa: E402
+from engine.runtime.sampling import DrawKey, SamplingParameters, sample_rows  # noqa: E402
 from engine.runtime.weights import Checkpoint  # noqa: E402
+from tests.fakes.allocations import peak_bytes  # noqa: E402
 
 
 def load(folder: Path, has_encoder: bool = True, **settings: Any) -> weights.HiggsParts:
@@ -137,3 +144,86 @@ def test_the_fused_embedding_equals_transformers(parts: Any, transformers: Any) 
     oracle.embed_audio_tokens.weight.data = parts.codebooks.embedding.data
     codes = torch.randint(0, 1026, (1, 5, 8))
     torch.testing.assert_close(parts.codebooks.embed(codes), oracle(codes))
+
+
+# ---- the memory plan against what is allocated ---------------------------------------------------------------------
+
+PLAN_SLACK = 2.5
+"""A budget that is more than so many times its need keeps streams out for nothing."""
+
+
+@pytest.fixture(scope="module")
+def wide_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Wide enough for activations to outweigh what is fixed."""
+    folder = tmp_path_factory.mktemp("wide")
+    write_tiny_checkpoint(folder, TinyShape(channels=256, inner=768, heads=8, kv_heads=4, head_size=64))
+    return folder
+
+
+@pytest.mark.parametrize("is_deterministic", [False, True])
+@pytest.mark.parametrize("context_tokens", [256, 1024])
+def test_no_step_takes_more_than_its_budget(wide_folder: Path, context_tokens: int, is_deterministic: bool) -> None:
+    settings = HiggsSettings(
+        max_sequences=12,
+        max_decode_batch=12,
+        max_prefill_tokens=240,
+        max_context_tokens=context_tokens,
+        max_block_rows=64,
+        is_deterministic=is_deterministic,
+    )
+    model = HiggsModel.load(wide_folder, settings)
+    pages = context_tokens // settings.page_tokens
+    tables = [tuple(range(pages * lane, pages * (lane + 1))) for lane in range(12)]
+    channels = model._geometry.backbone.channels
+    last = context_tokens
+
+    def step(lengths: list[int], decodes: int) -> None:
+        spans = [Span(last - length, length, tables[lane]) for lane, length in enumerate(sorted(lengths))]
+        rows = sum(lengths) + decodes
+        wanted = list(range(rows))[-12:]
+        decode = [Span(last - 1, 1, table) for table in tables[:decodes]]
+        with torch.inference_mode():
+            hidden = model._runner.run(torch.zeros(rows, channels), spans, decode, wanted)
+            logits = model._runner.by_row(hidden, model._parts.codebooks.logits)
+            parameters = SamplingParameters(0.8, 0.8, 30, 0)
+            sample_rows(logits, [DrawKey(parameters, 0, row) for row in range(len(wanted))])
+
+    budget = step_bytes(model._geometry, settings)
+    peaks = [
+        peak_bytes(lambda lengths=lengths, decodes=decodes: step(lengths, decodes))  # type: ignore[misc]
+        for lengths, decodes in (([], 12), ([20] * 12, 0), ([1] * 11 + [229], 12), ([240], 11), ([3] * 12, 12))
+    ]
+    assert max(peaks) <= budget
+    assert budget <= PLAN_SLACK * max(peaks)
+
+
+@pytest.mark.parametrize(("batch", "frames"), [(1, 20), (1, 70), (3, 20)])
+def test_no_batch_of_windows_takes_more_than_its_budget(batch: int, frames: int) -> None:
+    """In the public checkpoint's geometry."""
+    codec = CodecGeometry()
+    decoder = random(CodecDecoder(codec, torch.device("cpu")))
+    decoder.prepare()
+    codes = torch.zeros(batch, frames, codec.codebooks, dtype=torch.int64)
+    with torch.inference_mode():
+        peak = peak_bytes(lambda: decoder(codes))
+    widest = codec.decoder_channels >> len(codec.decoder_strides)
+    copy = batch * frames * codec.samples_per_frame * widest * 4
+    assert (DECODER_COPIES - 1) * copy < peak <= DECODER_COPIES * copy
+
+
+def test_no_reference_takes_more_than_its_budget() -> None:
+    codec = CodecGeometry()
+    cpu = torch.device("cpu")
+    encoder = random(ReferenceEncoder(codec, ResidualQuantizer(codec, cpu), cpu))
+    sound = torch.randn(1, 2 * codec.sample_rate_hz)
+    with torch.inference_mode():
+        peak = peak_bytes(lambda: encoder(sound))
+    copy = sound.numel() * codec.encoder_channels * 4
+    assert (ENCODER_COPIES - 1) * copy < peak <= ENCODER_COPIES * copy
+
+
+def random(module: Any) -> Any:
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_(0, 0.02)
+    return module.eval()
