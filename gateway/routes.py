@@ -23,7 +23,7 @@ from starlette.websockets import WebSocket
 from gateway import voice_routes
 from gateway.auth import Access
 from gateway.connection import Connection
-from gateway.dialects import DIALECTS, VENDOR_PATHS, DialectEntry, native_frames
+from gateway.dialects import CLIENTS_PATHS, DIALECTS, DialectEntry, native_frames
 from gateway.dialects.base import Dialect, ErrorBody, Handshake
 from gateway.errors import ErrorCode, HandshakeError
 from gateway.service import Service, refusal
@@ -71,7 +71,7 @@ def routes(service: Service) -> list[BaseRoute]:
         for path in entry.paths:
             listed.append(WebSocketRoute(path, partial(_speak, service, entry)))
             listed.append(Route(path, partial(_without_upgrade, service, entry), methods=["GET"]))
-    for path, error_body in {**VENDOR_PATHS, "/{rest:path}": native_frames.error_body}.items():
+    for path, error_body in {**CLIENTS_PATHS, "/{rest:path}": native_frames.error_body}.items():
         listed.append(WebSocketRoute(path, partial(_stray_socket, service, error_body)))
     listed.append(Mount("/web", _StaticPage(service, web)))
     return listed

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Receive, Scope, Send
 
-from gateway.dialects import LIST_ENDPOINTS, SPEECH_ENDPOINTS, VENDOR_PATHS, ListEndpoint, SpeechEndpoint
+from gateway.dialects import CLIENTS_PATHS, LIST_ENDPOINTS, SPEECH_ENDPOINTS, ListEndpoint, SpeechEndpoint
 from gateway.dialects.base import ErrorBody
 from gateway.dialects.http_speech import STATUS, HttpSpeechDialect
 from gateway.errors import ErrorCode, HandshakeError
@@ -28,7 +28,7 @@ HUNG_UP: Final = 499
 
 
 def speech_routes(service: Service) -> list[BaseRoute]:
-    """All of them, and what a vendor's client hears at a path of its vendor that is not served."""
+    """All of them, and what a client hears at a path of its own that is not served: the application's last routes."""
     speech: list[BaseRoute] = [
         Route(path, _SpeechApp(service, endpoint), methods=["POST"])
         for endpoint in SPEECH_ENDPOINTS
@@ -39,11 +39,8 @@ def speech_routes(service: Service) -> list[BaseRoute]:
         for endpoint in LIST_ENDPOINTS
         for path in endpoint.paths
     ]
-    known = speech + lists
-    strays = [
-        Route(path, partial(_stray, known, error_body), methods=METHODS) for path, error_body in VENDOR_PATHS.items()
-    ]
-    return [*known, *strays]
+    strays = [Route(path, partial(_stray, error_body), methods=METHODS) for path, error_body in CLIENTS_PATHS.items()]
+    return [*speech, *lists, *strays]
 
 
 class _SpeechApp:
@@ -126,11 +123,11 @@ async def _list(service: Service, endpoint: ListEndpoint, request: Request) -> R
     return JSONResponse(found)
 
 
-async def _stray(known: list[BaseRoute], error_body: ErrorBody, request: Request) -> Response:
-    """A vendor's path that is not served, or not with this method."""
+async def _stray(error_body: ErrorBody, request: Request) -> Response:
+    """A client's path that is not served, or not with this method."""
     methods = {
         method
-        for route in known
+        for route in request.app.routes
         if isinstance(route, Route) and route.matches(request.scope)[0] is Match.PARTIAL
         for method in route.methods or ()
     }

@@ -210,10 +210,13 @@ LIST_ENDPOINTS: Final[tuple[ListEndpoint, ...]] = (
     ),
 )
 
-VENDOR_PATHS: Final[Mapping[str, ErrorBody]] = {
+CLIENTS_PATHS: Final[Mapping[str, ErrorBody]] = {
+    "/antiphon/{rest:path}": native_frames.error_body,
+    "/v1/tts": livekit.error_body,
     "/livekit/{rest:path}": livekit.error_body,
     "/jambonz/{rest:path}": jambonz.error_body,
     "/v1/audio/{rest:path}": openai_speech.error_body,
+    "/v1/models": openai_speech.error_body,
     "/v1/models/{rest:path}": openai_speech.error_body,
     "/v1/realtime": openai_speech.error_body,
     "/v1/realtime/{rest:path}": openai_speech.error_body,
@@ -221,6 +224,7 @@ VENDOR_PATHS: Final[Mapping[str, ErrorBody]] = {
     "/v1/text-to-speech/{rest:path}": elevenlabs_http.error_body,
     "/v1/voices": elevenlabs_http.error_body,
     "/v1/voices/{rest:path}": elevenlabs_http.error_body,
+    "/v2/voices": elevenlabs_http.error_body,
     "/elevenlabs/{rest:path}": elevenlabs_http.error_body,
     "/tts/{rest:path}": cartesia_http.error_body,
     "/cartesia/{rest:path}": cartesia_http.error_body,

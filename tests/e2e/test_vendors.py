@@ -17,7 +17,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.http11 import Response
 from websockets.typing import Subprotocol
 
-from gateway.dialects import DIALECTS, VENDOR_PATHS
+from gateway.dialects import CLIENTS_PATHS, DIALECTS
 from gateway.errors import ErrorCode
 from gateway.events import Failed
 from tests.fakes.fake_model import WholeFramesModel
@@ -171,7 +171,7 @@ async def test_a_refused_upgrade_is_told_in_the_errors_of_whose_path_it_is(name:
 
 async def test_an_upgrade_of_a_path_without_a_socket_is_a_404_in_the_errors_of_whose_path_it_is() -> None:
     async with running_gateway() as gateway:
-        for path, error_body in VENDOR_PATHS.items():
+        for path, error_body in CLIENTS_PATHS.items():
             if any(path in entry.paths for entry in DIALECTS):
                 continue
             asked = path.replace("{rest:path}", "no/such")

@@ -13,6 +13,9 @@ import httpx
 import pytest
 import soundfile
 
+from gateway.dialects import DIALECTS, LIST_ENDPOINTS, SPEECH_ENDPOINTS
+from gateway.errors import ErrorCode
+from gateway.events import Failed
 from tests.fakes.fake_model import Fault, WholeFramesModel
 from tests.fakes.gateway import RunningGateway, running_gateway
 
@@ -267,6 +270,20 @@ async def test_a_method_that_is_not_served_names_those_that_are() -> None:
         (405, "GET, HEAD"),
     ]
     assert "methods: POST" in answers[0].json()["error"]["message"]
+
+
+async def test_a_method_that_no_path_has_is_told_in_the_errors_of_whose_path_it_is() -> None:
+    endpoints = [*DIALECTS, *SPEECH_ENDPOINTS, *LIST_ENDPOINTS]
+    asking = [(endpoint, path) for endpoint in endpoints for path in endpoint.paths]
+    async with serving() as (_, client):
+        for endpoint, path in asking:
+            asked = path.replace("{voice_id}", "alto").replace("{name}", "alto")
+            answer = await client.patch(asked)
+            assert answer.status_code == 405, asked
+            message = f"PATCH {asked!r} is not served here; methods: {answer.headers['allow']}"
+            assert answer.json() == endpoint.error_body(Failed(ErrorCode.UNKNOWN_TYPE, message), 405)
+        native = await client.get("/antiphon/v1/nothing")
+        assert (native.status_code, native.json()["code"]) == (404, "unknown_type")
 
 
 async def test_a_form_where_json_is_wanted_is_refused_in_the_vendors_words() -> None:
