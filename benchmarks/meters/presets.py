@@ -44,8 +44,8 @@ PRESETS: Final[tuple[tuple[str, ControlCategory | None, str, float | None], ...]
     ("pitch -4", "prosody", "pitch", -4.0),
 )
 KINDS: Final = (PLAIN, *(family for family, _ in FAMILIES))
-_OTHER_SENTENCES: Final = 12
-"""For tags that are no emotions, of which only the scores are wanted."""
+_SCORED_SENTENCES: Final = 20
+"""Of those given, so many (evenly spread) are shown to the recogniser and the meter of naturalness, which cost most."""
 _TOLD_APART: Final = 0.75
 """Two families are told apart where this share of their renderings is given its own, with its interval above chance."""
 
@@ -62,24 +62,25 @@ def compare_presets(speaker: Speaker, texts: list[str]) -> tuple[dict[str, Any],
     """The report as data and as a page."""
     recogniser, naturalness = Recogniser("base"), Naturalness()
     rate_hz = speaker.model.info.sample_rate_hz
+    scored = sorted({index * len(texts) // _SCORED_SENTENCES for index in range(_SCORED_SENTENCES)})
     report: dict[str, Any] = {}
     kinds: list[list[_Rendering]] = []
     for name, category, value, amount in PRESETS:
         controls = () if category is None else (Control(category, value, 0, Span(0, 0), amount),)
+        is_kind = category in (None, "emotion")
         renderings: list[_Rendering] = []
-        for number, text in enumerate(
-            texts if category in (None, "emotion") else texts[:: max(len(texts) // _OTHER_SENTENCES, 1)]
-        ):
-            spoken = speaker.whole(text, SpeechRequest(speaker.model.info.default_voice, seed=number), controls)
-            renderings.append(_Rendering(spoken, resampled(spoken.pcm, rate_hz, RECOGNISER_RATE_HZ)))
+        for number, text in enumerate(texts):
+            if is_kind or number in scored:
+                spoken = speaker.whole(text, SpeechRequest(speaker.model.info.default_voice, seed=number), controls)
+                renderings.append(_Rendering(spoken, resampled(spoken.pcm, rate_hz, RECOGNISER_RATE_HZ)))
+        if is_kind:
+            kinds.append(renderings)
+            renderings = [renderings[number] for number in scored]
         report[name] = _scores(renderings, recogniser, naturalness, rate_hz)
         print(f"{name}: {report[name]['wer_percent']['mean']:.2f} % of words wrong", file=sys.stderr)
-        if category in (None, "emotion"):
-            kinds.append(renderings)
-    separations = _separations(kinds, recogniser, rate_hz)
+    separations = _separations(kinds, Recogniser("tiny.en"), rate_hz)
     text = (
-        f"{len(texts)} sentences each ({min(len(texts), _OTHER_SENTENCES)} for tags that are no emotions), spoken "
-        "whole; Whisper base, DistilMOS.\n\n"
+        f"{len(scored)} sentences each, spoken whole; Whisper base, DistilMOS.\n\n"
         + _scores_table(report)
         + "\n\n## Families told apart\n\n"
         + _separation_text(separations, len(texts))
@@ -193,8 +194,8 @@ def _separation_text(separations: dict[str, Separation], sentences: int) -> str:
         f"Chance is {100 / len(KINDS):.0f} %; p by {PERMUTATIONS} shuffles of the kinds inside sentences.\n\n"
         f"Features that no family sets (benchmarks/meters/manner.py): {listed}. What families do set is taken out "
         "before they are measured; what of it comes through by side effects cannot be. Two nets beside, which know "
-        "nothing of families: Whisper's encoder over speech made as long, loud and bright as the untagged; and "
-        "Resemblyzer. Both hear the pitch and the breath too.\n\n"
+        "nothing of families: the encoder of Whisper tiny over speech made as long, loud and bright as the untagged; "
+        "and Resemblyzer. Both hear the pitch and the breath too.\n\n"
         + table(["by", "given their own kind, %", "95 % of shuffles below, %", "p"], rows)
         + "\n\nBy all of these features: true kind down, given kind across.\n\n"
         + table(["", *KINDS], confusion)

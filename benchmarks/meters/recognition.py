@@ -60,7 +60,8 @@ class Recogniser:
         return Errors(result.substitutions + result.deletions + result.insertions, len(wanted.split()), heard)
 
     def encoded(self, pcm_16k: NDArray[np.float32], like_16k: NDArray[np.float32]) -> NDArray[np.float64]:
-        """What the recogniser makes of speech before it looks for words, on the mean over time: float64 [512].
+        """What the recogniser makes of speech before it looks for words, on the mean over time: float64 [384] of
+        tiny, [512] of base.
 
         The speech is first made like `like_16k` (the same words in another rendering) in what a delivery sets outright:
         as long, and with the same mean in each band, so of the same level and tilt.
