@@ -57,7 +57,6 @@ class TagScanner:
         self._link_depth = 0
         self._ticks = 0
         self._capture: Element | None = None
-        self._capture_span_start = 0
         self._capture_dropped = False
         self._states = States()
         self._reported: set[str] = set()
@@ -296,7 +295,7 @@ class TagScanner:
             self._apply(self._states.leave(element.name), span)
             return
         if element.capture is not None and span.end > self._barred_until:
-            self._begin_capture(element, span)
+            self._begin_capture(element)
             return
         if element.effects or (not element.is_empty and element.name in ("prosody", "emphasis")):
             if not element.is_empty:
@@ -332,9 +331,9 @@ class TagScanner:
 
     # ---- content taken whole
 
-    def _begin_capture(self, element: Element, span: Span) -> None:
+    def _begin_capture(self, element: Element) -> None:
         self._form, self._capture, self._held = "capture", element, []
-        self._capture_span_start, self._capture_dropped = span.end, False
+        self._capture_dropped = False
         self._held_since_s = self.now_s
 
     def _captured(self, char: str, position: int) -> None:
