@@ -14,7 +14,6 @@ class GrowingText:
     `next_pieces` wherever `is_stop`."""
 
     __slots__ = (
-        "_cadence",
         "_fed_tokens",
         "_has_question",
         "_may_begin",
@@ -24,13 +23,22 @@ class GrowingText:
         "_texts",
         "_units",
         "_waits",
+        "cadence",
         "has_begun",
         "is_closed",
         "is_last_run",
+        "max_rows",
+        "max_tokens",
         "tokens",
+        "waiting_since_s",
     )
 
-    def __init__(self, cadence: TextCadence) -> None:
+    def __init__(self, cadence: TextCadence, max_tokens: int, max_rows: int) -> None:
+        self.cadence = cadence
+        self.max_tokens = max_tokens
+        self.max_rows = max_rows
+        self.waiting_since_s: float | None = None
+        """Since when it has had nothing to go on with; kept by the planner."""
         self.tokens = 0
         """Written so far."""
         self.is_closed = False
@@ -39,7 +47,6 @@ class GrowingText:
         """Audio may come: all that stands before row 0 is settled."""
         self.is_last_run = False
         """The rows that come now come without interruption, to the end of the block."""
-        self._cadence = cadence
         self._texts: list[PreparedText] = []
         self._text = (0, 0)
         """Of the token to be fed next: which of the texts, and its place there."""
@@ -55,12 +62,17 @@ class GrowingText:
 
     def has_room(self, tokens: int) -> bool:
         """So many more fit in."""
-        return not self.is_closed and self.tokens + tokens <= self._cadence.max_tokens
+        return not self.is_closed and self.tokens + tokens <= self.max_tokens
 
     @property
     def is_half_full(self) -> bool:
         """It may go on, but a good place to end it should be taken."""
-        return 2 * self.tokens >= self._cadence.max_tokens
+        return 2 * self.tokens >= self.max_tokens
+
+    @property
+    def max_positions(self) -> int:
+        """Of the whole block, without the voice prompt."""
+        return self.cadence.text_positions(self.max_tokens) + self.max_rows
 
     def append(self, text: PreparedText) -> None:
         """More has been written."""
@@ -86,7 +98,7 @@ class GrowingText:
         """Feed what may come next before row 0, unless an answer is still to come, or a token still to be written."""
         if self.has_begun or self._has_question:
             return
-        if self._may_begin or self._waits >= self._cadence.max_waits:
+        if self._may_begin or self._waits >= self.cadence.max_waits:
             self._begin_audio()
         elif self._fed_tokens < self.tokens:
             self._feed_token()
@@ -111,6 +123,14 @@ class GrowingText:
         """There is something to be fed at a stop."""
         return self.is_closed or self._fed_tokens < self.tokens
 
+    def waits_for_text(self, rows: int) -> bool:
+        """With so many rows made, nothing can be done before more is written, or told that none will be."""
+        if self.has_next:
+            return False
+        if self.has_begun:
+            return self.is_stop(rows)
+        return not self._has_question and not self._may_begin and self._waits < self.cadence.max_waits
+
     def next_pieces(self, rows: int) -> list[tuple[Unit, Piece]]:
         """What has to be fed before row `rows`, at a stop with something to be fed: the row before it, a token (or the
         mark that ends the text) and the mark that audio goes on. Each with its unit, of which the piece is the end."""
@@ -121,7 +141,7 @@ class GrowingText:
         if self._fed_tokens < self.tokens:
             self._feed_token()
             self._begin_audio(rows)
-            self._next_stop += self._cadence.rows_per_token
+            self._next_stop += self.cadence.rows_per_token
         else:
             self._end_text(rows)
         for unit in self._units[first:-1]:

@@ -243,7 +243,7 @@ class Planner:
                     can_start = False  # its pages come when blocks end; nobody may overtake it for them
                     continue
                 cost_s += block_cost_s
-            used = self._fill(sequence, budget, fills, items)
+            used = 0 if self._lacks_text(sequence, now_s) else self._fill(sequence, budget, fills, items)
             budget -= used
         for sequence in list(self._roster.shadowing.values()):
             if budget <= 0:
@@ -262,14 +262,34 @@ class Planner:
     def _may_go_on(self, sequence: Sequence, now_s: float) -> bool:
         """May a block that has begun have its next row? Frames that wait for the vocoder are no reason against it until
         the vocoder has all that it can want: it may be this row that it waits for."""
-        block = sequence.current
-        if block is not None and block.text is not None and block.text.is_stop(block.rows) and not block.text.has_next:
+        if self._lacks_text(sequence, now_s):
             return False
         return (
             sequence.unread_samples < self._max_unread_samples
             and sequence.unvoiced_frames <= self._max_unvoiced_frames
             and (self._pacing.max_lead_s is None or not self._is_held(sequence, now_s))
         )
+
+    def _lacks_text(self, sequence: Sequence, now_s: float) -> bool:
+        """Does its block wait for text that is still to be written? Once it has done so for long, it waits no more."""
+        block = sequence.current
+        if block is None or block.text is None:
+            return False
+        text = block.text
+        if not text.waits_for_text(block.rows):
+            text.waiting_since_s = None
+            return False
+        if text.waiting_since_s is None:
+            text.waiting_since_s = now_s
+        held_until_s = text.waiting_since_s + text.cadence.max_hold_s
+        if now_s < held_until_s:
+            self._wake(held_until_s)
+            return True
+        block.utterance.close_text()
+        return False
+
+    def _wake(self, at_s: float) -> None:
+        self.wake_at_s = at_s if self.wake_at_s is None else min(self.wake_at_s, at_s)
 
     def _may_fill(self, sequence: Sequence) -> bool:
         return self._roster.flight.may_fill(sequence.id) and sequence.id not in self._held
@@ -316,8 +336,7 @@ class Planner:
         if block.text is None:
             positions = sum(unit.length for unit in layout) + block.prepared.max_rows - max(0, block.rows - 1)
         else:
-            assert self.spec.text_cadence is not None
-            positions = utterance.prompt.tokens + self.spec.text_cadence.max_positions
+            positions = utterance.prompt.tokens + block.text.max_positions
         sequence.choose_context(layout)
         stalled = [s for s in self._roster.decoding.values() if s.unread_samples >= self._max_unread_samples]
         parked = self._roster.residency.reserve(sequence, positions, stalled)
@@ -405,6 +424,5 @@ class Planner:
         max_lead_s = self._pacing.max_lead_s
         if max_lead_s is None or sequence.clock.ends_at_s - now_s <= max_lead_s:
             return False
-        free_at_s = sequence.clock.ends_at_s - max_lead_s
-        self.wake_at_s = free_at_s if self.wake_at_s is None else min(self.wake_at_s, free_at_s)
+        self._wake(sequence.clock.ends_at_s - max_lead_s)
         return True

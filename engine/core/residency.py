@@ -51,9 +51,18 @@ class Residency:
                 context.release()
         sequence.context = sequence.shadow = None
 
+    @property
+    def most_positions(self) -> int | None:
+        """Of one context, if there were no other; None where contexts take no pages."""
+        spec = self._spec
+        if not spec.page_tokens:
+            return None
+        return min(spec.max_positions or spec.page_count * spec.page_tokens, spec.page_count * spec.page_tokens)
+
     def positions_that_fit(self, prompt: PreparedPrompt, positions: int) -> bool:
         """Could a context of so many positions be had if there were no other?"""
-        return not self._spec.page_tokens or self._pages(max(positions, prompt.tokens)) <= self.pool.page_count
+        most = self.most_positions
+        return most is None or max(positions, prompt.tokens) <= most
 
     def take_place(self, sequence: Sequence, leaving: int = 0) -> bool:
         """A place in the model; False where there is none just now. `leaving`: places given up, which the family does

@@ -137,6 +137,7 @@ class Scheduler:
         segment = replace(segment, carried=carried)
         block = self._grow(utterance, segment) or self._new_block(utterance, segment, now_s)
         sequence.tags = utterance.tags = tags_in_force(segment)
+        utterance.segments.append(segment)
         utterance.timeline.note("queued", now_s)
         if segment.boundary == "end" or self._is_good_end(block):
             utterance.close_text()
@@ -146,39 +147,52 @@ class Scheduler:
 
     def _grow(self, utterance: Utterance, segment: Segment) -> Block | None:
         """The utterance's growing block with the segment in it; None where there is none, or no room in it."""
-        block, cadence = utterance.growing, self.spec.text_cadence
-        if block is None or block.text is None or cadence is None:
+        block = utterance.growing
+        if block is None or block.text is None:
             return None
         continuation = replace(segment, carried=(), is_continuation=True)
         prepared = self._prepare(continuation, utterance.request)
         if not block.text.has_room(prepared.tokens):
             utterance.close_text()
             return None
-        block.grow(continuation, prepared, cadence)
+        block.grow(continuation, prepared)
         return block
 
     def _new_block(self, utterance: Utterance, segment: Segment, now_s: float) -> Block:
         prepared = self._prepare(segment, utterance.request)
-        codebooks, cadence = self.spec.codebooks, self.spec.text_cadence
-        if codebooks and prepared.tokens and prepared.max_rows < codebooks:
-            raise SpeechFailedError(
-                f"the model prepared {prepared.max_rows} rows for a segment; it takes at least {codebooks}"
-            )
-        needed = prepared.tokens + prepared.max_rows if cadence is None else cadence.max_positions
-        needed += utterance.prompt.tokens
-        if not self._roster.residency.positions_that_fit(utterance.prompt, needed):
-            raise TooLongError(
-                f"the segment needs {needed} positions with its voice prompt; "
-                f"there are {self.spec.page_count * self.spec.page_tokens}"
-            )
-        text = None if cadence is None or not prepared.tokens else GrowingText(cadence)
-        block = Block(utterance, segment, prepared, codebooks, now_s, text)
+        text = None
+        if self.spec.codebooks and prepared.tokens:
+            prepared, text = self._fitted(prepared, utterance.prompt)
+        block = Block(utterance, segment, prepared, self.spec.codebooks, now_s, text)
         if text is not None:
             text.append(prepared)
             utterance.growing = block
         utterance.queue.append(block)
         utterance.pending_blocks += 1
         return block
+
+    def _fitted(self, prepared: PreparedText, prompt: PreparedPrompt) -> tuple[PreparedText, GrowingText | None]:
+        """A segment with no more rows than its context will have room for, and the text that it begins where text
+        grows."""
+        codebooks, cadence = self.spec.codebooks, self.spec.text_cadence
+        if prepared.max_rows < codebooks:
+            raise SpeechFailedError(
+                f"the model prepared {prepared.max_rows} rows for a segment; it takes at least {codebooks}"
+            )
+        max_tokens = prepared.tokens if cadence is None else max(prepared.tokens, cadence.max_tokens)
+        text_positions = max_tokens if cadence is None else cadence.text_positions(max_tokens)
+        max_rows = prepared.max_rows if cadence is None else max(prepared.max_rows, cadence.max_rows)
+        most = self._roster.residency.most_positions
+        if most is not None:
+            max_rows = min(max_rows, most - prompt.tokens - text_positions)
+        least_rows = prepared.max_rows if prepared.least_rows is None else prepared.least_rows
+        if max_rows < max(codebooks, least_rows):
+            raise TooLongError(
+                f"the segment needs {prompt.tokens + text_positions + least_rows} positions with its voice prompt; "
+                f"a context has {most}"
+            )
+        prepared = replace(prepared, max_rows=min(prepared.max_rows, max_rows))
+        return prepared, None if cadence is None else GrowingText(cadence, max_tokens, max_rows)
 
     def _is_good_end(self, block: Block) -> bool:
         """A growing text with plenty in it ends at the end of a sentence, lest it should have to in mid-sentence."""
@@ -219,7 +233,7 @@ class Scheduler:
         sequence = utterance.sequence
         parts = [self._heard_part(block, heard_samples, heard_chars) for block in utterance.blocks]
         if utterance.tags is not None and utterance.tags is sequence.tags:
-            sequence.tags = self._heard_tags(utterance, parts)
+            sequence.tags = self._heard_tags(utterance, heard_chars)
         for block, part in zip(list(utterance.blocks), parts, strict=True):
             if part is None:
                 self._roster.remove_block(sequence, block)
@@ -470,13 +484,16 @@ class Scheduler:
             return Heard(frames, segment, block.prepared)
         return Heard(frames, segment, self._prepare(segment, block.utterance.request))
 
-    def _heard_tags(self, utterance: Utterance, parts: list[Heard | None]) -> tuple[Control, ...]:
+    def _heard_tags(self, utterance: Utterance, heard_chars: int) -> tuple[Control, ...]:
         """State tags in force where its listener stopped."""
-        heard = [part.segment for part in parts if part is not None]
-        if heard:
-            return tags_in_force(heard[-1])
-        first = next(iter((*utterance.blocks, *utterance.queue)), None)
-        return first.segment.carried if first is not None else ()
+        tags = utterance.segments[0].carried if utterance.segments else ()
+        for segment in utterance.segments:
+            if segment.span.start >= heard_chars:
+                break
+            heard = cut_at_heard(segment, heard_chars)
+            if heard is not None:
+                tags = tags_in_force(replace(heard, carried=tags))
+        return tags
 
     # ---- the ways of an utterance --------------------------------------------------------------------------------
 

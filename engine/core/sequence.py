@@ -19,7 +19,7 @@ from engine.core.context import Context, Unit, UnitKey
 from engine.core.deadlines import PlayoutClock
 from engine.core.delay import frames_of, rows_of
 from engine.core.growing_text import GrowingText
-from engine.core.step import ModelSpec, PreparedPrompt, PreparedText, TextCadence
+from engine.core.step import ModelSpec, PreparedPrompt, PreparedText
 from engine.speech import Control, Notice, Segment, SpeechRequest
 from engine.timeline import Timeline
 
@@ -79,6 +79,7 @@ class Utterance:
         "prompt",
         "queue",
         "request",
+        "segments",
         "sequence",
         "tags",
         "timeline",
@@ -105,6 +106,8 @@ class Utterance:
         """State tags in force after its last segment; None before its first."""
         self.growing: Block | None = None
         """The block that may take its next segment, where text grows."""
+        self.segments: list[Segment] = []
+        """All that were fed."""
 
     def close_text(self) -> None:
         """What comes next is no part of the block that was growing."""
@@ -174,7 +177,7 @@ class Block:
         self.audio_revision = 0
         self.text_key: UnitKey = ("text", 0, 0)
         self.audio_key: UnitKey = ("audio", 0, 0)
-        self.notices: list[Notice] = []
+        self.notices: list[Notice] = list(prepared.notices)
         self.is_poisoned = False
         """It went astray and must not enter the history."""
         self.is_known = False
@@ -190,12 +193,12 @@ class Block:
         """Its only one, or the first of a growing text."""
         return self.segments[0]
 
-    def grow(self, segment: Segment, prepared: PreparedText, cadence: TextCadence) -> None:
+    def grow(self, segment: Segment, prepared: PreparedText) -> None:
         """Take another segment into the growing text."""
         assert self.text is not None
         self.segments.append(segment)
         self.text.append(prepared)
-        rows = min(cadence.max_rows, self.prepared.max_rows + prepared.max_rows)
+        rows = min(self.text.max_rows, self.prepared.max_rows + prepared.max_rows)
         self.prepared = replace(self.prepared, tokens=self.text.tokens, max_rows=rows)
 
     def take_number(self, number: int) -> None:

@@ -32,14 +32,17 @@ class TextCadence:
     rows_per_token: int
     max_waits: int
     max_rows: int
-    """Of one such block."""
+    """Of one such block; more only where its first segment alone wants more."""
     max_tokens: int
-    """Of one such block, and so of a segment: where the next one does not fit, it begins another block."""
+    """Of one such block: where the next segment does not fit, it begins another. Of a segment longer than that, a block
+    is made for it alone."""
+    max_hold_s: float
+    """A block that has waited so long for more text is spoken to its end with what there is: nobody's words are kept
+    back, and its place and pages come free."""
 
-    @property
-    def max_positions(self) -> int:
-        """Of a block, without the voice prompt: its rows, and a mark with every token and at either end."""
-        return self.max_rows + 2 * self.max_tokens + 3
+    def text_positions(self, tokens: int) -> int:
+        """Positions that so many tokens take with all marks: one with every token, and those at either end."""
+        return 2 * tokens + 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ class ModelSpec:
     first_right_context_frames: int | None = None
     """Right context of an utterance's first window, where the family offers one that comes earlier and is only nearly
     final (it hides the join with the next); None = right_context_frames."""
+    max_positions: int | None = None
+    """Positions of one sequence's context: voice prompt, history and the block in hand; None = all there are."""
     max_plans: int = 1
     """Plans that `execute` may be given at once, on threads of their own. More than 1 only where codebooks == 0: each
     of them then has one segment's prefill, or windows (in one plan at a time). Of a sequence, a prefill and a window
@@ -96,6 +101,10 @@ class PreparedText:
     cost_s: float
     """Expected time of its prefill where it cannot be cut into chunks (an acoustic net); 0.0 where it can."""
     payload: object
+    least_rows: int | None = None
+    """Where its context has no room for max_rows, fewer will do, but not fewer than these; None = max_rows."""
+    notices: tuple[Notice, ...] = ()
+    """Of a segment with nothing to be spoken: what there is to say of it nevertheless."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from engine.core.step import (
 from engine.speech import Segment, SpeechRequest
 from tests.fakes.fake_model import BEGIN, DELAYED_ROWS_SPEC, END, DelayedRowsModel, FakeText, code, segment_pcm
 
-CADENCE = TextCadence(first_rows=11, rows_per_token=4, max_waits=5, max_rows=300, max_tokens=24)
+CADENCE = TextCadence(first_rows=11, rows_per_token=4, max_waits=5, max_rows=300, max_tokens=24, max_hold_s=2.0)
 STREAMED_ROWS_SPEC = replace(DELAYED_ROWS_SPEC, history_blocks=0, text_cadence=CADENCE)
 
 

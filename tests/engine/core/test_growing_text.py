@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.core.growing_text import GrowingText
 from engine.core.step import PreparedText, TextCadence
 
-CADENCE = TextCadence(first_rows=5, rows_per_token=2, max_waits=2, max_rows=60, max_tokens=6)
+CADENCE = TextCadence(first_rows=5, rows_per_token=2, max_waits=2, max_rows=60, max_tokens=6, max_hold_s=2.0)
 
 
 def text(name: str) -> PreparedText:
@@ -13,7 +13,7 @@ def text(name: str) -> PreparedText:
 
 
 def growing(*names: str) -> GrowingText:
-    made = GrowingText(CADENCE)
+    made = GrowingText(CADENCE, 6, 60)
     for name in names:
         made.append(text(name))
     made.begin(7)
@@ -109,6 +109,24 @@ def test_a_stop_waits_for_text_and_ends_once_there_will_be_no_more() -> None:
     assert not any(made.is_stop(row) for row in range(6, 60))
 
 
+def test_it_waits_only_where_the_next_thing_is_a_token_that_is_not_written() -> None:
+    made = growing("a")
+    assert not made.waits_for_text(0)
+    made.lengthen_opening()
+    assert made.waits_for_text(0) is False, "an answer is still to come"
+    made.answer(False)
+    assert made.waits_for_text(0)
+    made.append(text("b"))
+    assert not made.waits_for_text(0)
+    made.lengthen_opening()
+    made.answer(True)
+    assert not made.waits_for_text(0), "audio may begin"
+    made.lengthen_opening()
+    assert [rows for rows in range(8) if made.waits_for_text(rows)] == [5]
+    made.is_closed = True
+    assert not made.waits_for_text(5)
+
+
 def test_pieces_put_together_are_the_layout() -> None:
     """What is fed step by step is what a prefill of the whole would be given."""
     made = opened(growing("abc", "", "de"), False, True)
@@ -147,4 +165,4 @@ def test_the_positions_of_a_block_have_a_bound() -> None:
         if made.is_stop(rows):
             made.next_pieces(rows)
         rows += 1
-    assert sum(unit.length for unit in made.units(rows)) <= CADENCE.max_positions
+    assert sum(unit.length for unit in made.units(rows)) <= made.max_positions

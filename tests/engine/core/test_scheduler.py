@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.core.step import Forget, StepPlan, StepResult
+from engine.core.step import Forget, PreparedText, StepPlan, StepResult
 from engine.errors import SpeechFailedError, TooLongError
-from engine.speech import Notice, SpeechRequest
+from engine.speech import Control, Notice, Segment, Span, SpeechRequest
 from tests.fakes.fake_driver import SyncDriver
 from tests.fakes.fake_model import (
     SAMPLES_PER_FRAME,
@@ -22,7 +22,7 @@ from tests.fakes.fake_model import (
     small_spec,
     whole_segment,
 )
-from tests.fakes.streamed_model import StreamedRowsModel
+from tests.fakes.streamed_model import CADENCE, StreamedRowsModel
 
 REQUEST = SpeechRequest("alto", seed=3)
 BOTH = pytest.mark.parametrize("make", [DelayedRowsModel, WholeFramesModel])
@@ -394,12 +394,111 @@ def test_a_sequence_that_a_failed_plan_only_opened_is_opened_again() -> None:
 def test_a_segment_that_can_never_fit_is_refused_and_the_utterance_lives() -> None:
     driver = SyncDriver(DelayedRowsModel(small_spec(page_count=8)))
     utterance = driver.open(REQUEST)
-    with pytest.raises(TooLongError, match="320 positions with its voice prompt; there are 128"):
+    with pytest.raises(TooLongError, match="320 positions with its voice prompt; a context has 128"):
         driver.feed(utterance, whole_segment("x" * 53))
     driver.feed(utterance, whole_segment("Fits."))
     driver.finish(utterance)
     driver.run()
     assert driver.chunks[utterance][-1].is_final
+
+
+def test_no_context_grows_past_its_limit_whatever_pages_there_are() -> None:
+    """History goes before the block in hand does."""
+    model = DelayedRowsModel(small_spec(max_positions=170))
+    driver = SyncDriver(model)
+    speak_turns(driver, *["Twelve chars"] * 6)
+    assert len(model.contexts) == 6
+    assert max(len(cells) for cells in model.contexts.values()) > 90, "there was history before the last"
+    assert max(item.position for plan in model.plans for item in plan.decode) < 170
+
+
+def test_a_block_makes_do_with_fewer_rows_where_the_context_has_no_room_for_all() -> None:
+    class Modest(DelayedRowsModel):
+        def prepare(self, segment: Segment, request: SpeechRequest) -> PreparedText:
+            return replace(super().prepare(segment, request), max_rows=400, least_rows=30)
+
+    driver = SyncDriver(Modest(small_spec(max_positions=110)))
+    chunks = driver.speak(REQUEST, whole_segment("Twelve chars"))
+    assert sum(len(chunk.pcm) for chunk in chunks) == 24 * SAMPLES_PER_FRAME
+    with pytest.raises(TooLongError, match=r"needs 117 positions .* a context has 110"):
+        driver.speak(REQUEST, whole_segment("x" * 48))
+
+
+def test_growing_text_that_waits_for_long_is_spoken_to_its_end() -> None:
+    """It has a place, and pages; and the listener has heard a word cut off."""
+    model = StreamedRowsModel()
+    driver = SyncDriver(model)
+    utterance = driver.open(REQUEST)
+    driver.feed(utterance, replace(whole_segment("Some words"), boundary="forced"))
+    driver.run()
+    assert driver.scheduler.wake_at_s == driver.now_s + CADENCE.max_hold_s
+    assert not model.finished
+    driver.now_s += CADENCE.max_hold_s
+    driver.run()
+    assert len(model.finished) == 1
+    assert driver.scheduler.active_count == 0
+    driver.feed(utterance, replace(whole_segment(" more", 10), boundary="forced"))
+    driver.finish(utterance)
+    driver.run()
+    assert ["".join(block.fed) for block in model.finished.values()] == ["Some words", " more"]
+    assert driver.chunks[utterance][-1].is_final
+
+
+def test_growing_text_that_waits_before_its_first_row_waits_no_longer_either() -> None:
+    model = StreamedRowsModel()
+    driver = SyncDriver(model)
+    utterance = driver.open(replace(REQUEST, seed=2))
+    driver.feed(utterance, replace(whole_segment("S"), boundary="forced"))
+    driver.run()
+    driver.now_s += CADENCE.max_hold_s
+    driver.run()
+    (block,) = model.finished.values()
+    assert block.ended_at == 0
+
+
+def test_a_segment_longer_than_a_growing_block_has_one_of_its_own() -> None:
+    model = StreamedRowsModel()
+    driver = SyncDriver(model)
+    long = "x" * 60
+    texts = ["Some", long, " more"]
+    driver.speak(REQUEST, *(replace(whole_segment(text), boundary="forced") for text in texts))
+    assert ["".join(block.fed) for block in model.finished.values()] == texts
+
+
+@pytest.mark.parametrize("make", [DelayedRowsModel, StreamedRowsModel])
+@pytest.mark.parametrize("history_blocks", [0, 4])
+@pytest.mark.parametrize(("heard_chars", "wanted"), [(3, []), (9, ["sadness"]), (18, ["anger"])])
+def test_tags_of_the_session_hold_as_far_as_they_were_heard(
+    make: type[DelayedRowsModel], history_blocks: int, heard_chars: int, wanted: list[str]
+) -> None:
+    """With history or without, whole segments or words."""
+    model = make()
+    if make is DelayedRowsModel:
+        model = make(small_spec(history_blocks=history_blocks))
+    driver = SyncDriver(model)
+    request = replace(REQUEST, tag_scope="session")
+    first = driver.open(request)
+    for number, emotion in enumerate((None, "sadness", "anger")):
+        start = 6 * number
+        controls = () if emotion is None else (Control("emotion", emotion, 0, Span(start, start)),)
+        driver.feed(first, replace(whole_segment("words.", start), controls=controls, boundary="forced"))
+    while not driver.chunks[first]:
+        driver.tick()
+    driver.cancel(first, len(driver.pcm(first)), heard_chars)
+    model.prepared.clear()
+    driver.feed(driver.open(request), whole_segment("And?"))
+    assert [control.value for control in model.prepared[-1].carried] == wanted
+
+
+def test_what_there_is_to_say_of_a_segment_without_speech_is_said() -> None:
+    notice = Notice("tag_unsupported", "x", "no x")
+
+    class Remarking(DelayedRowsModel):
+        def prepare(self, segment: Segment, request: SpeechRequest) -> PreparedText:
+            return replace(super().prepare(segment, request), notices=(notice,))
+
+    chunks = SyncDriver(Remarking()).speak(REQUEST, whole_segment(""))
+    assert [chunk.notices for chunk in chunks] == [(notice,), ()]
 
 
 def test_a_plan_must_be_committed_before_the_next() -> None:

@@ -435,7 +435,7 @@ class StreamedTextMachine(SchedulerMachine):
     """Text goes into the block that is being spoken."""
 
     def make_model(self) -> FakeModel:
-        cadence = TextCadence(first_rows=6, rows_per_token=2, max_waits=2, max_rows=80, max_tokens=14)
+        cadence = TextCadence(first_rows=6, rows_per_token=2, max_waits=2, max_rows=80, max_tokens=14, max_hold_s=1.5)
         spec = replace(
             super().make_model().spec, history_blocks=0, page_count=76, max_prefill_tokens=7, text_cadence=cadence
         )
