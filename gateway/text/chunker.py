@@ -56,8 +56,9 @@ class Chunker:
         self._settings = settings
         self._is_manual = segmentation == "manual"
         self._is_by_word = unit == "word"
-        self._is_unended = False
-        """By the word: the last one went out before it was known to be the last. An end without text says so."""
+        self._goes_on = False
+        """By the word: the last one went out before it was known to be the last. What comes is one text with it; an end
+        without text says that nothing does."""
         self._language = language
         self.now_s = 0.0
         self._words: list[SpokenWord] = []
@@ -131,7 +132,7 @@ class Chunker:
             elif not self._words[-1].text.isascii() and script_of(self._words[-1].text[-1]) in _SPACE_IS_CLAUSE:
                 self._ending = _PHRASE_SPACE
                 self._ending_since_s = self.now_s
-        if self._gap is None and (self._words or (self._is_by_word and self._count)):
+        if self._gap is None and (self._words or self._goes_on):
             self._gap = (start, end)
         if self._is_by_word and self._line is None:
             self._release_words()
@@ -210,13 +211,13 @@ class Chunker:
 
     def release_all(self, boundary: Boundary) -> None:
         """Everything that can be spoken, now. Lone controls stay for the text to come."""
-        if self.can_release or (boundary == "end" and self._is_unended):
+        if self.can_release or (boundary == "end" and self._goes_on):
             self._release(len(self._words), boundary, is_all=True)
         self._ending = None
 
     def finish(self) -> None:
         """The text has ended: everything is covered by a segment."""
-        if self._words or self._controls or self._end > self._start or self._is_unended:
+        if self._words or self._controls or self._end > self._start or self._goes_on:
             self._release(len(self._words), "end", is_all=True)
 
     # ---- places to cut
@@ -224,8 +225,7 @@ class Chunker:
     def _append(self, text: str, starts: list[int], ends: list[int], phonemes: str | None, written: str) -> None:
         is_bare = phonemes is None and not any(char.isalnum() for char in text)
         self._end = max(self._end, ends[-1])
-        goes_on = self._is_by_word and self._count > 0
-        if is_bare and self._belongs_before(text) and (self._words or not goes_on):
+        if is_bare and self._belongs_before(text) and (self._words or not self._goes_on):
             if not self._words:
                 return
             self._gap = None
@@ -234,7 +234,7 @@ class Chunker:
                 if self._words[-1].text[-1] != text:
                     self._attach(text, starts, ends)
                 return
-        elif is_bare and not self._words and text[0] in _SPACED_MARKS and not goes_on:
+        elif is_bare and not self._words and text[0] in _SPACED_MARKS and not self._goes_on:
             return
         elif is_bare and self._words and self._can_attach() and not self._words[-1].is_speakable:
             self._nesting.read(text)
@@ -397,10 +397,10 @@ class Chunker:
             end = self._words[0].starts[0]
         if self._controls:
             end = min(end, self._controls[0][2].start)
-        goes_on = self._is_by_word and self._count > 0
-        self._ready.append(segment_of(words, controls, Span(self._start, max(end, self._start)), boundary, goes_on))
+        span = Span(self._start, max(end, self._start))
+        self._ready.append(segment_of(words, controls, span, boundary, self._goes_on))
         self._start = max(end, self._start)
-        self._is_unended = self._is_by_word and boundary != "end"
+        self._goes_on = self._is_by_word and boundary != "end"
         released_size = sum(word.size + (word.gap is not None) for word in words)
         self._size -= released_size
         self._breaks = [

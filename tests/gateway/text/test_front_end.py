@@ -417,3 +417,10 @@ def test_by_the_word_a_tag_goes_with_the_word_behind_it() -> None:
         (" here", [("prosody:pause", 1)]),
         (" goes", [("emotion:sadness", 1)]),
     ]
+
+
+def test_by_the_word_a_mark_behind_a_flush_is_no_text_of_its_own() -> None:
+    end = front_end(unit="word")
+    released = end.feed("Hello", 0.0) + end.flush(0.1) + end.feed("! ", 0.2) + end.finish(0.3)
+    assert [item.text for item in segments_of(released) if item.text] == ["Hello"]
+    check_spans(released, "Hello! ")
