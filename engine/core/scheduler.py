@@ -530,6 +530,9 @@ class Scheduler:
             block = sequence.current
         if block is not None:
             self._fail_utterance(block.utterance, message, now_s, out)
+            if not block.rows and self.spec.codebooks:  # it may be what stands before it that cannot be had
+                for past in list(sequence.history):
+                    self._roster.leave_window(sequence, past)
         if sequence.current is None:
             self._roster.residency.drop_contexts(sequence)
 

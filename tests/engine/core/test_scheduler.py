@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.core.step import Forget, PreparedText, StepPlan, StepResult
+from engine.core.step import Forget, PreparedText, SequenceFailure, StepPlan, StepResult
 from engine.errors import SpeechFailedError, TooLongError
 from engine.speech import Control, Notice, Segment, Span, SpeechRequest
 from tests.fakes.fake_driver import SyncDriver
@@ -350,6 +350,23 @@ def test_a_failed_sequence_fails_its_utterance_and_the_lane_speaks_on(make: type
     driver.speak(REQUEST, whole_segment("After."))
     if isinstance(model, WholeFramesModel):
         assert model.neighbours[-1] == (("Before.", "Good."), "After.", ())
+
+
+def test_a_lane_whose_history_cannot_be_had_goes_on_without_it() -> None:
+    class Forgetful(DelayedRowsModel):
+        """Has lost its first block."""
+
+        def execute(self, plan: StepPlan) -> StepResult:
+            lost = [item for item in plan.prefill if any(p.block == 0 and p.kind == "audio" for p in item.pieces)]
+            result = super().execute(replace(plan, prefill=tuple(one for one in plan.prefill if one not in lost)))
+            failures = [SequenceFailure(item.sequence, item.samples_block or 0, "lost") for item in lost]
+            return replace(result, failures=(*result.failures, *failures))
+
+    driver = SyncDriver(Forgetful())
+    driver.speak(REQUEST, whole_segment("One."))
+    with pytest.raises(SpeechFailedError, match="lost"):
+        driver.speak(REQUEST, whole_segment("Two."))
+    assert driver.speak(REQUEST, whole_segment("Three."))[-1].is_final
 
 
 @BOTH
