@@ -74,7 +74,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     at = machine()
-    settings = HiggsSettings(max_sequences=1, max_decode_batch=1, max_context_tokens=64, max_block_rows=64)
+    settings = HiggsSettings(max_sequences=1, max_decode_batch=1, max_context_tokens=256, max_block_rows=64)
     model = HiggsModel.load(arguments.checkpoint, settings)
     found = [measure(model, right) for right in (0, 1, 2, 4, 6, 8, 9, 10)]
     rows = [

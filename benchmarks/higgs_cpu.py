@@ -28,7 +28,8 @@ import torch
 from benchmarks.machine import machine
 from benchmarks.results import save, table
 from engine.core.step import DecodeItem, Forget, Opening, Piece, PrefillItem, StepPlan
-from engine.models.higgs.config import HiggsSettings, read_geometry
+from engine.models.higgs.checkpoint_config import read_geometry
+from engine.models.higgs.config import HiggsSettings
 from engine.models.higgs.model import HiggsModel
 from engine.models.higgs.tiny_checkpoint import TinyShape, write_tiny_checkpoint
 from engine.runtime.weights import Checkpoint

@@ -29,9 +29,10 @@ from benchmarks.results import FOLDER, table
 from engine import EngineSettings, LocalEngine
 from engine.core.step import DecodeItem, Forget, Opening, Piece, PrefillItem, StepPlan
 from engine.models.higgs.backbone import Backbone
+from engine.models.higgs.checkpoint_config import read_geometry
 from engine.models.higgs.codebooks import CodebookHead
 from engine.models.higgs.codec import CodecDecoder
-from engine.models.higgs.config import BackboneGeometry, CodecGeometry, HiggsGeometry, HiggsSettings, read_geometry
+from engine.models.higgs.config import BackboneGeometry, CodecGeometry, HiggsGeometry, HiggsSettings
 from engine.models.higgs.model import HiggsModel
 from engine.models.higgs.prompt import PromptTokenizer
 from engine.models.higgs.tiny_checkpoint import write_tiny_checkpoint

@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import re
+import secrets
 import shutil
 import tempfile
 import threading
@@ -32,7 +33,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import CapacityError
+from engine.errors import CapacityError, ModelLoadError
 from engine.voice_audio import Recording, VoiceRejectedError, read_recording
 
 logger = logging.getLogger(__name__)
@@ -48,11 +49,15 @@ MAX_LANGUAGE_CHARS = 35
 """BCP 47, section 4.4.1: what a receiver has to have room for."""
 LEFTOVER_AGE_S = 3600.0
 """What an interrupted write left is swept after that long: by then no other process is still writing it."""
+GRAVE_PREFIX = ".gone-"
+"""Of a deleted voice's folder: whoever finds one finishes its deletion."""
 
 Result = TypeVar("Result")
 Codes = NDArray[np.int16]
 Encode = Callable[[NDArray[np.float32]], Codes]
 """Mono samples float32 [S] at the codec's rate -> codes int16 [T, K]; may take seconds."""
+VoiceProblem = Callable[[int, str | None], str | None]
+"""(frames of a recording, its transcript) -> why the model could never speak with such a voice; None = it could."""
 Run = Callable[[Callable[[], Codes]], Codes]
 """Carries an encoding out on a thread of its choice, and waits for it."""
 
@@ -64,6 +69,10 @@ class VoiceStoreError(Exception):
         super().__init__(f"{what}: {error.strerror or error}")
         self.is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         """There is no room; anything else is a fault of the folder."""
+
+
+class SpoiltCodesError(Exception):
+    """A file of codes does not hold what it should; the message names the file and says what it holds."""
 
 
 class TooManyVoicesError(Exception):
@@ -109,20 +118,45 @@ class Reference:
     transcript: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class CodeFormat:
+    """What the codes of one codec look like."""
+
+    codec_key: str
+    """Names the codec: another one's codes mean another sound."""
+    codebooks: int
+    entries: int
+    """Codes are below that."""
+
+    def problem(self, codes: Codes) -> str | None:
+        """Why an array is no codes of this codec; None where it could be."""
+        if codes.dtype != np.int16 or codes.ndim != 2 or codes.shape[1] != self.codebooks or not len(codes):
+            return f"{codes.dtype} {list(codes.shape)}, where int16 [frames, {self.codebooks}] is wanted"
+        least, most = int(codes.min()), int(codes.max())
+        if least < 0 or most >= self.entries:
+            return f"codes from {least} to {most}, where 0 to {self.entries - 1} are possible"
+        return None
+
+
 class VoiceStore:
-    """The folder. Every method may be called from any thread; none waits for another."""
+    """The folder. Every method may be called from any thread; none waits for another. Raises ModelLoadError where there
+    can be no such folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        root.mkdir(parents=True, exist_ok=True)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ModelLoadError(f"voices cannot be kept in {root}: {error.strerror or error}") from error
+        self._finish_deletions()
         for leftover in root.glob(".*-*"):
             with contextlib.suppress(OSError):
                 if time.time() - leftover.stat().st_mtime > LEFTOVER_AGE_S:
                     shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 
     def put(self, voice: Voice, recording: bytes, codec_key: str, codes: Codes) -> None:
-        """Store a voice, whole or not at all. One that is there already stays as it is; where its record cannot
-        be read it makes way. Raises VoiceStoreError."""
+        """Store a voice, whole or not at all. One that is there already stays as it is but for these codes; where its
+        record cannot be read it makes way. Raises VoiceStoreError."""
         folder: Path | None = None
         try:
             folder = Path(tempfile.mkdtemp(prefix=".new-", dir=self.root))
@@ -133,9 +167,12 @@ class VoiceStore:
             for path in folder.iterdir():
                 _sync(path)
             _sync(folder)
-            if not self._place(folder, voice.id) and self.get(voice.id) is None:
-                self.delete(voice.id)
-                self._place(folder, voice.id)
+            if not self._place(folder, voice.id):
+                if self.get(voice.id) is None:
+                    self.delete(voice.id)
+                    self._place(folder, voice.id)
+                else:
+                    self.put_codes(voice.id, codec_key, codes)
             _sync(self.root)
         except OSError as error:
             raise VoiceStoreError(f"the voice {voice.id} could not be stored", error) from error
@@ -173,13 +210,21 @@ class VoiceStore:
     def recording(self, voice_id: str) -> bytes:
         return (self.root / voice_id / "recording").read_bytes()
 
-    def codes(self, voice_id: str, codec_key: str) -> Codes | None:
-        """None where this codec has not encoded the voice yet, or what it left cannot be read."""
+    def codes(self, voice_id: str, code_format: CodeFormat) -> Codes | None:
+        """None where this codec has not encoded the voice yet. Raises SpoiltCodesError where what it left is not
+        codes."""
+        path = self.root / voice_id / _codes_name(code_format.codec_key)
         try:
-            codes: Codes = np.load(self.root / voice_id / _codes_name(codec_key), allow_pickle=False)
-        except (OSError, ValueError, EOFError):
+            with path.open("rb") as file:
+                codes: Codes = np.lib.format.read_array(file, allow_pickle=False)
+        except FileNotFoundError:
             return None
-        return codes if codes.dtype == np.int16 and codes.ndim == 2 else None
+        except (OSError, ValueError, EOFError, MemoryError, OverflowError) as error:
+            raise SpoiltCodesError(f"{path} cannot be read: {error}") from error
+        problem = code_format.problem(codes)
+        if problem is not None:
+            raise SpoiltCodesError(f"{path} holds {problem}")
+        return codes
 
     def put_codes(self, voice_id: str, codec_key: str, codes: Codes) -> None:
         """Add the codes of another codec to a stored voice."""
@@ -196,27 +241,48 @@ class VoiceStore:
         if not ID_PATTERN.fullmatch(voice_id):
             return
         try:
-            grave = Path(tempfile.mkdtemp(prefix=".gone-", dir=self.root))
+            grave = self.root / f"{GRAVE_PREFIX}{secrets.token_hex(8)}"
             with contextlib.suppress(FileNotFoundError):
-                os.rename(self.root / voice_id, grave / voice_id)
+                os.rename(self.root / voice_id, grave)
                 _sync(self.root)
-            shutil.rmtree(grave)
+            _remove(grave)
         except OSError as error:
             raise VoiceStoreError(f"the voice {voice_id} could not be deleted", error) from error
+        self._finish_deletions()
+
+    def _finish_deletions(self) -> None:
+        """What a crash, or a disk that would not, left of deleted voices goes now."""
+        for grave in self.root.glob(f"{GRAVE_PREFIX}*"):
+            try:
+                _remove(grave)
+            except OSError as error:
+                logger.warning("what is left of a deleted voice, %s, could not be removed: %s", grave, error)
 
 
 class VoiceLibrary:
     """The store with a model's encoder: what the gateway serves. Thread-safe.
 
     What every listed voice needs to speak is in memory: `reference` never touches the disk nor waits. `add`, `load` and
-    the lists do both, and belong on a worker thread."""
+    the lists do both, and belong on a worker thread. A voice that the model could not speak with is neither taken nor
+    listed: `problem` is asked for each one before it is."""
 
-    def __init__(self, store: VoiceStore, encode: Encode, rate_hz: int, codec_key: str, max_recording_s: float) -> None:
+    def __init__(
+        self,
+        store: VoiceStore,
+        encode: Encode,
+        rate_hz: int,
+        code_format: CodeFormat,
+        max_recording_s: float,
+        problem: VoiceProblem,
+    ) -> None:
         self._store = store
         self._encode = encode
         self._rate_hz = rate_hz
-        self._codec_key = codec_key
+        self._code_format = code_format
         self._max_recording_s = max_recording_s
+        self._problem = problem
+        self._unusable: dict[str, str] = {}
+        """Stored voices that are not offered, and what has been logged about each."""
         self._run: Run = lambda work: work()
         self._encoding = threading.Lock()
         """One encoding at a time is handed over: between two of them the model's thread gets to its streams."""
@@ -233,25 +299,21 @@ class VoiceLibrary:
 
     def load(self) -> None:
         """Take every stored voice into memory, once, at the start and on the model's own thread; what this codec has no
-        codes of is encoded. A voice whose recording is no longer accepted, or cannot be read, is left alone."""
+        codes of, or spoilt ones, is encoded. A voice whose recording is no longer accepted or cannot be read, or that
+        the model cannot speak with, is left alone."""
         for voice in self._store.all():
-            if self._is_loaded(voice):
+            if self.reference(voice.id) is not None:
                 continue
-            try:
-                codes = self._encode(self._read(self._store.recording(voice.id)).samples)
-            except (VoiceRejectedError, CapacityError, OSError) as error:
-                logger.warning("voice %s cannot be used: %s", voice.id, error)
-                continue
-            try:
-                self._store.put_codes(voice.id, self._codec_key, codes)
-            except OSError as error:  # it speaks all the same, until the next start
-                logger.warning("the codes of voice %s could not be stored: %s", voice.id, error)
-            self._keep(voice.id, Reference(codes, voice.transcript))
+            codes = self._stored_codes(voice)
+            if codes is None:
+                codes = self._encoded_again(voice)
+            if codes is not None:
+                self._offer(voice, codes)
 
     def add(self, upload: VoiceUpload, max_voices: int | None = None) -> Voice:
         """Examine, encode and store; the same upload again answers the stored voice. `max_voices`: that its owner may
-        have; None = any number. Raises VoiceRejectedError, TooManyVoicesError (before any encoding), VoiceStoreError,
-        or what the encoder raises."""
+        have; None = any number. Raises VoiceRejectedError (also where the model could not speak with it),
+        TooManyVoicesError (before any encoding), VoiceStoreError, or what the encoder raises."""
         _check(upload)
         voice_id = _voice_id(upload)
         return self._once(voice_id, lambda: self._stored(voice_id) or self._add(voice_id, upload, max_voices))
@@ -277,6 +339,7 @@ class VoiceLibrary:
         finally:
             with self._lock:
                 self._references.pop(voice_id, None)
+                self._unusable.pop(voice_id, None)
         return True
 
     def reference(self, voice_id: str) -> Reference | None:
@@ -294,18 +357,22 @@ class VoiceLibrary:
             recording = self._read(upload.recording)
             with self._encoding:
                 codes = self._run(lambda: self._encode(recording.samples))
+            transcript = (upload.transcript or "").strip() or None
+            problem = self._problem(len(codes), transcript)
+            if problem is not None:
+                raise VoiceRejectedError(problem)
             voice = Voice(
                 id=voice_id,
                 name=upload.name.strip(),
                 owner=upload.owner,
                 consent=upload.consent.strip(),
-                transcript=(upload.transcript or "").strip() or None,
+                transcript=transcript,
                 language=upload.language,
                 duration_s=recording.duration_s,
                 remarks=recording.remarks,
                 created=datetime.now(UTC).isoformat(timespec="microseconds"),
             )
-            self._store.put(voice, upload.recording, self._codec_key, codes)
+            self._store.put(voice, upload.recording, self._code_format.codec_key, codes)
             self._keep(voice_id, Reference(codes, voice.transcript))
         return voice
 
@@ -324,13 +391,48 @@ class VoiceLibrary:
                 self._adding[owner] -= 1
 
     def _is_loaded(self, voice: Voice) -> bool:
-        """Is it in memory, now at the latest? False where this codec has no codes of it."""
-        if self.reference(voice.id) is None:
-            codes = self._store.codes(voice.id, self._codec_key)
-            if codes is None:
-                return False
-            self._keep(voice.id, Reference(codes, voice.transcript))
+        """Is it in memory, now at the latest? False where this codec has no codes of it that can be spoken with."""
+        if self.reference(voice.id) is not None:
+            return True
+        codes = self._stored_codes(voice)
+        return codes is not None and self._offer(voice, codes)
+
+    def _stored_codes(self, voice: Voice) -> Codes | None:
+        """None where this codec has none of it, or they are spoilt."""
+        try:
+            return self._store.codes(voice.id, self._code_format)
+        except SpoiltCodesError as error:
+            self._note_unusable(voice.id, str(error))
+            return None
+
+    def _encoded_again(self, voice: Voice) -> Codes | None:
+        """Codes of its recording, stored. None where there can be none."""
+        try:
+            codes = self._encode(self._read(self._store.recording(voice.id)).samples)
+        except (VoiceRejectedError, CapacityError, OSError) as error:
+            self._note_unusable(voice.id, str(error))
+            return None
+        try:
+            self._store.put_codes(voice.id, self._code_format.codec_key, codes)
+        except OSError as error:  # it speaks all the same, until the next start
+            logger.warning("the codes of voice %s could not be stored: %s", voice.id, error)
+        return codes
+
+    def _offer(self, voice: Voice, codes: Codes) -> bool:
+        """Take it into memory. False where the model cannot speak with it."""
+        problem = self._problem(len(codes), voice.transcript)
+        if problem is not None:
+            self._note_unusable(voice.id, problem)
+            return False
+        self._unusable.pop(voice.id, None)
+        self._keep(voice.id, Reference(codes, voice.transcript))
         return True
+
+    def _note_unusable(self, voice_id: str, why: str) -> None:
+        """Logged once, not whenever voices are listed."""
+        if self._unusable.get(voice_id) != why:
+            self._unusable[voice_id] = why
+            logger.warning("voice %s cannot be used: %s", voice_id, why)
 
     def _keep(self, voice_id: str, reference: Reference) -> None:
         with self._lock:
@@ -389,6 +491,13 @@ def _voice_id(upload: VoiceUpload) -> str:
 
 def _codes_name(codec_key: str) -> str:
     return f"codes-{codec_key}.npy"
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder that others may be removing at the same time, or have removed."""
+    while folder.exists():
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(folder)
 
 
 def _sync(path: Path) -> None:

@@ -36,8 +36,8 @@ def load_model(
         return HibariModel.load(checkpoint=None if checkpoint is None else Path(checkpoint))
     if name == "higgs":
         try:
-            from engine.models.higgs.config import read_settings
             from engine.models.higgs.model import HiggsModel
+            from engine.models.higgs.options import read_settings
         except ImportError as error:
             raise ModelLoadError(
                 f"model 'higgs' needs a package that is not installed ({error}): antiphon[higgs]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import threading
@@ -14,8 +15,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from engine.errors import ModelLoadError
 from engine.voice_audio import VoiceRejectedError
-from engine.voice_store import TooManyVoicesError, VoiceLibrary, VoiceStore, VoiceStoreError, VoiceUpload
+from engine.voice_store import (
+    CodeFormat,
+    Encode,
+    TooManyVoicesError,
+    VoiceLibrary,
+    VoiceProblem,
+    VoiceStore,
+    VoiceStoreError,
+    VoiceUpload,
+)
 from tests.engine.test_voice_audio import packed, speech
 
 RECORDING = packed(speech())
@@ -42,9 +53,19 @@ def encoder() -> CountingEncoder:
     return CountingEncoder()
 
 
+def no_problem(frames: int, transcript: str | None) -> str | None:
+    return None
+
+
+def library_at(
+    folder: Path, encode: Encode, codec: str = "codec-a", problem: VoiceProblem = no_problem
+) -> VoiceLibrary:
+    return VoiceLibrary(VoiceStore(folder), encode, 24_000, CodeFormat(codec, 8, 1024), 30.0, problem)
+
+
 @pytest.fixture
 def library(tmp_path: Path, encoder: CountingEncoder) -> VoiceLibrary:
-    return VoiceLibrary(VoiceStore(tmp_path / "voices"), encoder, 24_000, "codec-a", 30.0)
+    return library_at(tmp_path / "voices", encoder)
 
 
 def upload(owner: str | None = "key-1", name: str = "Ada", recording: bytes = RECORDING) -> VoiceUpload:
@@ -104,7 +125,7 @@ def test_an_encoding_that_fails_fails_those_who_waited_and_can_be_tried_again(tm
             raise MemoryError("no room")
         return np.zeros((5, 8), np.int16)
 
-    library = VoiceLibrary(VoiceStore(tmp_path), encode, 24_000, "c", 30.0)
+    library = library_at(tmp_path, encode)
     with pytest.raises(MemoryError):
         library.add(upload())
     assert library.of("key-1") == ()
@@ -160,7 +181,7 @@ def test_another_codec_encodes_a_stored_voice_once_more(library: VoiceLibrary, t
     voice = library.add(upload())
     encoder = CountingEncoder()
     for _ in range(2):
-        other = VoiceLibrary(VoiceStore(tmp_path / "voices"), encoder, 24_000, "codec-b", 30.0)
+        other = library_at(tmp_path / "voices", encoder, "codec-b")
         assert other.reference(voice.id) is None
         other.load()
         assert other.reference(voice.id) is not None
@@ -177,7 +198,7 @@ def test_a_recording_that_is_no_longer_accepted_is_left_alone_and_not_listed(
     broken = library.add(upload(owner="key-2"))
     (tmp_path / "voices" / broken.id / "recording").write_bytes(b"no audio")
     encoder = CountingEncoder()
-    other = VoiceLibrary(VoiceStore(tmp_path / "voices"), encoder, 24_000, "codec-b", 30.0)
+    other = library_at(tmp_path / "voices", encoder, "codec-b")
     other.load()
     assert encoder.calls == 1
     assert other.of("key-1") == (voice,)
@@ -185,7 +206,7 @@ def test_a_recording_that_is_no_longer_accepted_is_left_alone_and_not_listed(
 
 
 def test_a_voice_that_another_process_stored_is_there_once_it_is_listed(library: VoiceLibrary, tmp_path: Path) -> None:
-    other = VoiceLibrary(VoiceStore(tmp_path / "voices"), CountingEncoder(), 24_000, "codec-a", 30.0)
+    other = library_at(tmp_path / "voices", CountingEncoder())
     voice = library.add(upload())
     assert other.reference(voice.id) is None
     assert other.of("key-1") == (voice,)
@@ -313,3 +334,153 @@ def test_what_an_interrupted_write_left_is_swept_at_the_next_start(tmp_path: Pat
     assert store.all() == ()
     VoiceStore(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [".new-now"]  # another process may be writing it
+
+
+# --- what is left of deleted voices, and what is spoilt ------------------------------------------------------------
+
+
+def leave_graves(root: Path) -> None:
+    """As crashes in mid-deletion leave them, now and in earlier releases, and a disk that keeps a file."""
+    for name in (".gone-0a1b", ".gone-old/voice-00000000000000000000"):
+        (root / name).mkdir(parents=True)
+        (root / name / "recording").write_bytes(b"secret")
+    (root / ".gone-empty").mkdir()
+
+
+def graves(root: Path) -> list[str]:
+    return [path.name for path in root.glob(".gone-*")]
+
+
+def test_what_was_deleted_goes_at_the_next_start_however_new_it_is(tmp_path: Path) -> None:
+    leave_graves(tmp_path)
+    VoiceStore(tmp_path)
+    assert graves(tmp_path) == []
+
+
+def test_what_was_deleted_goes_with_the_next_deletion(library: VoiceLibrary, tmp_path: Path) -> None:
+    voice = library.add(upload())
+    leave_graves(tmp_path / "voices")
+    library.delete(voice.id, "key-1")
+    assert list((tmp_path / "voices").iterdir()) == []
+
+
+def test_a_deletion_that_failed_half_way_is_finished_by_the_next(
+    library: VoiceLibrary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = library.add(upload()), library.add(upload(owner="key-2"))
+
+    def refuse(folder: object) -> None:
+        raise OSError(errno.EACCES, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("engine.voice_store.shutil.rmtree", refuse)
+        with pytest.raises(VoiceStoreError):
+            library.delete(first.id, "key-1")
+        VoiceStore(tmp_path / "voices")  # a start that cannot finish it either says so and goes on
+    assert len(graves(tmp_path / "voices")) == 1
+    library.delete(second.id, "key-2")
+    assert list((tmp_path / "voices").iterdir()) == []
+
+
+def test_deletions_at_once_leave_nothing_and_harm_no_other_voice(library: VoiceLibrary, tmp_path: Path) -> None:
+    voices = [library.add(upload(owner=f"key-{number}")) for number in range(8)]
+    failures: list[BaseException] = []
+
+    def delete(number: int) -> None:
+        try:
+            assert library.delete(voices[number].id, f"key-{number}")
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=delete, args=(number,)) for number in range(7)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert failures == []
+    assert [path.name for path in (tmp_path / "voices").iterdir()] == [voices[7].id]
+
+
+def array_bytes(array: NDArray[np.generic]) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=array.dtype == object)
+    return file.getvalue()
+
+
+SPOILT: dict[str, bytes] = {
+    "other codebooks": array_bytes(np.zeros((50, 4), np.int16)),
+    "beyond the entries": array_bytes(np.full((50, 8), 1024, np.int16)),
+    "below zero": array_bytes(np.full((50, 8), -1, np.int16)),
+    "no frames": array_bytes(np.zeros((0, 8), np.int16)),
+    "another type": array_bytes(np.zeros((50, 8), np.float32)),
+    "another shape": array_bytes(np.zeros((50, 8, 1), np.int16)),
+    "objects": array_bytes(np.array([[None] * 8], dtype=object)),
+    "cut off": array_bytes(np.zeros((50, 8), np.int16))[:-9],
+    "empty": b"",
+    "no array": b"not an array",
+    "an archive": b"PK\x03\x04" + b"x" * 60,
+    "more than there is": array_bytes(np.zeros((50, 8), np.int16)).replace(b"(50, 8)", b"(99, 8)"),
+    "a huge shape": array_bytes(np.zeros((50, 8), np.int16)).replace(b"(50, 8), }", b"(9999999999999, 8), }"),
+}
+
+
+@pytest.mark.parametrize("kind", SPOILT)
+def test_spoilt_codes_are_not_offered_are_named_once_and_made_again(
+    library: VoiceLibrary, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    voice, other = library.add(upload()), library.add(upload(recording=packed(speech(5.0))))
+    path = tmp_path / "voices" / voice.id / "codes-codec-a.npy"
+    path.write_bytes(SPOILT[kind])
+    again = library_at(tmp_path / "voices", CountingEncoder())
+    assert again.of("key-1") == again.of("key-1") == (other,)
+    assert again.reference(voice.id) is None
+    assert sum(str(path) in message for message in caplog.messages) == 1
+    again.load()
+    assert again.of("key-1") == (voice, other)
+    assert library_at(tmp_path / "voices", CountingEncoder()).of("key-1") == (voice, other), "on the disk too"
+
+
+def test_the_same_upload_again_mends_spoilt_codes(library: VoiceLibrary, tmp_path: Path) -> None:
+    voice = library.add(upload())
+    (tmp_path / "voices" / voice.id / "codes-codec-a.npy").write_bytes(b"")
+    assert library_at(tmp_path / "voices", CountingEncoder()).add(upload()).id == voice.id
+    assert [one.id for one in library_at(tmp_path / "voices", CountingEncoder()).of("key-1")] == [voice.id]
+
+
+# --- a voice that could never speak -----------------------------------------------------------------------------------
+
+
+def too_long(frames: int, transcript: str | None) -> str | None:
+    return f"{frames} frames and {transcript!r} are too much" if frames > 100 else None
+
+
+def test_a_voice_that_could_never_speak_is_refused_in_words_and_leaves_no_trace(tmp_path: Path) -> None:
+    library = library_at(tmp_path, CountingEncoder(), problem=too_long)
+    assert library.add(upload()).duration_s == pytest.approx(4.0)
+    with pytest.raises(VoiceRejectedError, match=r"125 frames and 'Hello there\.' are too much"):
+        library.add(upload(recording=packed(speech(5.0))))
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_stored_voice_that_can_no_longer_speak_is_neither_offered_nor_encoded_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fine, long = (library_at(tmp_path, CountingEncoder()).add(upload(recording=packed(speech(s)))) for s in (4.0, 5.0))
+    encoder = CountingEncoder()
+    library = library_at(tmp_path, encoder, problem=too_long)
+    library.load()
+    assert library.of("key-1") == library.of("key-1") == (fine,)
+    assert library.reference(long.id) is None
+    assert encoder.calls == 0
+    assert [message for message in caplog.messages if long.id in message] == [
+        f"voice {long.id} cannot be used: 125 frames and 'Hello there.' are too much"
+    ]
+    with pytest.raises(VoiceRejectedError, match="too much"):
+        library.add(upload(recording=packed(speech(5.0))))
+    assert library.delete(long.id, "key-1")
+
+
+def test_where_no_folder_can_be_there_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(ModelLoadError, match=r"voices cannot be kept in .*file/voices: Not a directory"):
+        VoiceStore(tmp_path / "file" / "voices")

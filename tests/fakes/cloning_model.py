@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.core.step import PreparedPrompt, PreparedText
 from engine.speech import ModelInfo, Segment, SpeechRequest
-from engine.voice_store import VoiceLibrary, VoiceStore
+from engine.voice_store import CodeFormat, VoiceLibrary, VoiceStore
 from tests.fakes.fake_model import WholeFramesModel
 
 
@@ -22,7 +22,9 @@ class CloningFakeModel(WholeFramesModel):
         """Names of the threads of its encodings."""
         self.spoken_with: list[str] = []
         """The voice of each segment, in the order they were made."""
-        self.voices: VoiceLibrary | None = VoiceLibrary(VoiceStore(folder), self._encode, 24_000, "fake", 30.0)
+        self.voices: VoiceLibrary | None = VoiceLibrary(
+            VoiceStore(folder), self._encode, 24_000, CodeFormat("fake", 2, 1024), 30.0, lambda frames, transcript: None
+        )
 
     @property
     def encoded(self) -> int:

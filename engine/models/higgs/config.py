@@ -1,34 +1,23 @@
-"""What a Higgs checkpoint says about itself (geometry), and how it is to be run (settings)."""
+"""What a Higgs model is (geometry), how it is to be run (settings), and what the scheduler learns of both (spec)."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from math import ceil, floor, prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
 from engine.core.step import ModelSpec, TextCadence
-from engine.errors import ModelLoadError
 from engine.runtime.kv_cache import KvGeometry
 from engine.runtime.runaway import RunawayLimits
 from engine.runtime.sampling import SamplingParameters
 
-DTYPES = ("float32", "bfloat16")
-MAY_BE_ZERO = frozenset(
-    ("history_blocks", "history_s", "first_right_context_frames", "join_fade_ms", "join_overlap_ms", "temperature")
-)
-"""Options for which 0 means something; every other number has to be more."""
-MODEL_TYPE = "higgs_multimodal_qwen3"
 LICENCE_NOTICE = (
     "Higgs Audio v3 weights are Boson AI's, under a research and non-commercial licence: read it in the checkpoint's "
     "repository before you use what they speak."
 )
-DEFAULT_ROPE_THETA = 1_000_000.0
-"""Older checkpoints carry null for it."""
 CPU_CODEC_BATCH_FRAMES = 200
 RESERVED_BLOCKS = 6
 """Blocks of a sequence beside its history: in hand, being voiced, kept for a late barge-in."""
@@ -36,6 +25,8 @@ TOKEN_FRAMES = 4
 """Of token streaming: rows for each text token, and in the first run beyond the ramp."""
 MAX_TOKEN_WAITS = 64
 """Of token streaming: text tokens that the model may ask for before it begins to speak."""
+MAX_HOLD_S = 2.0
+"""Of token streaming: a listener waits no longer in mid-word; what there is is spoken to its end."""
 ROWS_PER_STREAMED_TOKEN = 12
 """Of token streaming: rows of a block for each token that it takes, with what is still to be spoken when text ends."""
 EDGE_KERNEL = 7
@@ -135,6 +126,8 @@ class HiggsGeometry:
     codes: int
     """V: codes per codebook, the codec's entries and the two marks."""
     is_head_tied: bool
+    is_text_head_tied: bool = True
+    """Token streaming asks the text head, and has it only as the text embedding."""
 
     @property
     def codebooks(self) -> int:
@@ -231,70 +224,6 @@ class HiggsSettings:
         return KvGeometry(backbone.layers, backbone.kv_heads, backbone.head_size, self.page_tokens, self.torch_dtype)
 
 
-def read_settings(device: str, voices: Path | None, options: Mapping[str, object]) -> HiggsSettings:
-    """Settings from an operator's options: a kind of device's defaults, changed by name. An option is called as its
-    field without is_ or has_ ("deterministic", "eoc_staircase", "history_blocks" ...); "temperature", "top_p" and
-    "top_k" are the sampling defaults, "max_silence_s" and "max_repeat_s" the runaway limits.
-
-    Raises ModelLoadError that names an unknown option, or one of the wrong type or sign.
-    """
-    settings = HiggsSettings(device=device, voices=voices)
-    if device.startswith("cuda"):
-        settings = replace(
-            settings,
-            dtype="bfloat16",
-            max_sequences=128,
-            max_decode_batch=128,
-            max_prefill_tokens=2048,
-            max_windows_per_tick=32,
-        )
-    else:
-        settings = replace(settings, max_context_tokens=2048, max_block_rows=1024)
-    changes: dict[str, dict[str, object]] = {"": {}, "sampling": {}, "runaway": {}}
-    places = _option_places(settings)
-    for name, value in options.items():
-        if name not in places:
-            raise ModelLoadError(f"model 'higgs' has no option {name!r}; there are: {', '.join(sorted(places))}")
-        group, key, kind = places[name]
-        changes[group][key] = _option(name, value, kind)
-    return replace(
-        settings,
-        **changes[""],  # type: ignore[arg-type]  # checked by _option
-        sampling=replace(settings.sampling, **changes["sampling"]),  # type: ignore[arg-type]
-        runaway=replace(settings.runaway, **changes["runaway"]),  # type: ignore[arg-type]
-    )
-
-
-def _option_places(settings: HiggsSettings) -> dict[str, tuple[str, str, str]]:
-    """Option -> (group, field, annotation). `device` and `voices` are the caller's, seeds the requests'."""
-    places = {}
-    for group, owner in (("", settings), ("sampling", settings.sampling), ("runaway", settings.runaway)):
-        for one in fields(owner):
-            if one.name not in ("device", "voices", "seed", "sampling", "runaway"):
-                option = one.name.removeprefix("is_").removeprefix("has_")
-                places[option] = (group, one.name, str(one.type))
-    return places
-
-
-def _option(name: str, value: object, annotation: str) -> object:
-    """The value, if it is of the annotated kind and not too small."""
-    if value is None and annotation.endswith("| None"):
-        return value
-    kind = annotation.removesuffix(" | None")
-    if kind == "bool":
-        is_fit = isinstance(value, bool)
-    elif kind in ("int", "float"):
-        is_number = isinstance(value, int | float if kind == "float" else int) and not isinstance(value, bool)
-        is_fit = is_number and (value > 0 or (value == 0 and name in MAY_BE_ZERO))  # type: ignore[operator]
-        kind += " from 0 on" if name in MAY_BE_ZERO else " above 0"
-    else:
-        kind = " or ".join(DTYPES)
-        is_fit = value in DTYPES
-    if not is_fit:
-        raise ModelLoadError(f"option {name!r} of model 'higgs' is {value!r}; it takes {kind}")
-    return value
-
-
 def text_cadence(geometry: HiggsGeometry, settings: HiggsSettings) -> TextCadence | None:
     """How text is given while it is being written; None where segments are spoken whole. A block takes as much as
     leaves room for a voice's prompt in the context."""
@@ -307,6 +236,7 @@ def text_cadence(geometry: HiggsGeometry, settings: HiggsSettings) -> TextCadenc
         max_waits=MAX_TOKEN_WAITS,
         max_rows=max_rows,
         max_tokens=max(1, max_rows // ROWS_PER_STREAMED_TOKEN),
+        max_hold_s=MAX_HOLD_S,
     )
 
 
@@ -333,93 +263,5 @@ def model_spec(geometry: HiggsGeometry, settings: HiggsSettings) -> ModelSpec:
         history_s=settings.history_s,
         first_right_context_frames=settings.first_right_context_frames,
         text_cadence=text_cadence(geometry, settings),
+        max_positions=settings.max_context_tokens,
     )
-
-
-def read_geometry(folder: Path) -> HiggsGeometry:
-    """Read a checkpoint's config.json. Raises ModelLoadError that names what is absent or not supported."""
-    path = folder / "config.json"
-    try:
-        config = json.loads(path.read_text())
-        return _geometry(config)
-    except FileNotFoundError as error:
-        raise ModelLoadError(f"{folder} holds no config.json: it is no checkpoint folder") from error
-    except KeyError as error:
-        raise ModelLoadError(f"{path} lacks {error.args[0]!r}") from error
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ModelLoadError(f"{path} is not understood: {error}") from error
-
-
-def _geometry(config: Mapping[str, Any]) -> HiggsGeometry:
-    _require(config, "model_type", MODEL_TYPE)
-    text, audio = config["text_config"], config["audio_encoder_config"]
-    _require(text, "hidden_act", "silu")
-    _require(audio, "encoder_type", "discrete")
-    _require(audio, "use_delay_pattern", True)
-    _require(audio, "out_dim", text["hidden_size"])
-    rope = text.get("rope_parameters") or {}
-    codec = _codec(config.get("audio_tokenizer_config"))
-    geometry = HiggsGeometry(
-        BackboneGeometry(
-            vocabulary=text["vocab_size"],
-            channels=text["hidden_size"],
-            inner=text["intermediate_size"],
-            layers=text["num_hidden_layers"],
-            heads=text["num_attention_heads"],
-            kv_heads=text["num_key_value_heads"],
-            head_size=text["head_dim"],
-            rope_theta=float(text.get("rope_theta") or rope.get("rope_theta") or DEFAULT_ROPE_THETA),
-            rms_eps=text["rms_norm_eps"],
-            max_positions=text["max_position_embeddings"],
-        ),
-        codec,
-        codes=audio["vocab_size"],
-        is_head_tied=audio["tie_word_embeddings"],
-    )
-    if audio["num_codebooks"] != codec.codebooks:
-        raise ValueError(f"num_codebooks is {audio['num_codebooks']}, the codec has {codec.codebooks}")
-    if geometry.codes != codec.entries + 2:
-        raise ValueError(
-            f"a codebook's vocab_size is {geometry.codes}, the codec's entries and two marks are {codec.entries + 2}"
-        )
-    return geometry
-
-
-def _codec(config: Mapping[str, Any] | None) -> CodecGeometry:
-    """From transformers' layout of a HiggsAudioV2Tokenizer config."""
-    if config is None:
-        return CodecGeometry()
-    acoustic, semantic = config["acoustic_model_config"], config["semantic_model_config"]
-    strides = tuple(acoustic["upsampling_ratios"])
-    frame_rate = -(-config["sample_rate"] // prod(strides))
-    bits_per_code = (config["codebook_size"] - 1).bit_length()
-    return CodecGeometry(
-        codebooks=int(1000 * config["target_bandwidths"][-1] // (frame_rate * bits_per_code)),
-        entries=config["codebook_size"],
-        entry_size=config["codebook_dim"],
-        sample_rate_hz=config["sample_rate"],
-        semantic_rate_hz=config["semantic_sample_rate"],
-        semantic_hop_samples=config["downsample_factor"],
-        acoustic_channels=acoustic["hidden_size"],
-        encoder_channels=acoustic["encoder_hidden_size"],
-        decoder_channels=acoustic["decoder_hidden_size"],
-        encoder_strides=tuple(acoustic["downsampling_ratios"]),
-        decoder_strides=strides,
-        semantic=SemanticGeometry(
-            channels=semantic["hidden_size"],
-            inner=semantic["intermediate_size"],
-            layers=semantic["num_hidden_layers"],
-            heads=semantic["num_attention_heads"],
-            norm_eps=semantic.get("layer_norm_eps", SemanticGeometry().norm_eps),
-            conv_channels=tuple(semantic["conv_dim"]),
-            conv_kernels=tuple(semantic["conv_kernel"]),
-            conv_strides=tuple(semantic["conv_stride"]),
-            position_kernel=semantic["num_conv_pos_embeddings"],
-            position_groups=semantic["num_conv_pos_embedding_groups"],
-        ),
-    )
-
-
-def _require(config: Mapping[str, Any], key: str, value: object) -> None:
-    if config[key] != value:
-        raise ValueError(f"{key} is {config[key]!r}; only {value!r} is supported")

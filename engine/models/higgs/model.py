@@ -36,8 +36,10 @@ from engine.core.step import (
 )
 from engine.errors import CapacityError, ModelLoadError, TooLongError, VoiceNotFoundError
 from engine.models.higgs.blocks import SequenceState
+from engine.models.higgs.checkpoint_config import is_untrained, read_geometry
 from engine.models.higgs.codebooks import RowStore
-from engine.models.higgs.config import LICENCE_NOTICE, HiggsGeometry, HiggsSettings, model_spec, read_geometry
+from engine.models.higgs.config import LICENCE_NOTICE, HiggsGeometry, HiggsSettings, model_spec
+from engine.models.higgs.options import check_settings, voice_problem
 from engine.models.higgs.prompt import MARKS, PromptTokenizer, PromptWriter, TextBlock, VoicePrompt
 from engine.models.higgs.tiny_checkpoint import write_tiny_checkpoint
 from engine.models.higgs.weights import HiggsParts, load_parts, memory_plan, with_kv_that_fits
@@ -134,10 +136,20 @@ class HiggsModel:
         self._prompts: WeakKeyDictionary[Reference, PreparedPrompt] = WeakKeyDictionary()
         self.voices: VoiceLibrary | None = None
         if settings.voices is not None and parts.encoder is not None:
-            from engine.voice_store import VoiceLibrary, VoiceStore  # who does not clone needs no audio library
+            from engine.voice_store import (  # who does not clone needs no audio library
+                CodeFormat,
+                VoiceLibrary,
+                VoiceStore,
+            )
 
+            code_format = CodeFormat(_codec_key(parts), geometry.codebooks, codec.entries)
             self.voices = VoiceLibrary(
-                VoiceStore(settings.voices), self._encode, codec.sample_rate_hz, _codec_key(parts), settings.max_voice_s
+                VoiceStore(settings.voices),
+                self._encode,
+                codec.sample_rate_hz,
+                code_format,
+                settings.max_voice_s,
+                self._voice_problem,
             )
 
     @classmethod
@@ -153,18 +165,18 @@ class HiggsModel:
         if str(checkpoint) == TINY:
             with tempfile.TemporaryDirectory() as folder:
                 write_tiny_checkpoint(Path(folder))
-                return cls._load(Path(folder), settings, on_progress, is_untrained=True)
-        return cls._load(checkpoint_folder(checkpoint), settings, on_progress, is_untrained=False)
+                return cls._load(Path(folder), settings, on_progress)
+        return cls._load(checkpoint_folder(checkpoint), settings, on_progress)
 
     @classmethod
-    def _load(
-        cls, folder: Path, settings: HiggsSettings, on_progress: Progress | None, is_untrained: bool
-    ) -> HiggsModel:
+    def _load(cls, folder: Path, settings: HiggsSettings, on_progress: Progress | None) -> HiggsModel:
         geometry = read_geometry(folder)
+        check_settings(geometry, settings)
         settings = with_kv_that_fits(geometry, settings)
         memory = memory_plan(geometry, settings)
         memory.check()
-        if not is_untrained:
+        has_noise = is_untrained(folder)
+        if not has_noise:
             _LOG.info("%s", LICENCE_NOTICE)
         _LOG.info("memory of %s: %s", memory.device, "; ".join(memory.lines()))
         tokenizer = PromptTokenizer(folder / "tokenizer.json")
@@ -175,7 +187,7 @@ class HiggsModel:
             )
         progress = on_progress or _LoggedProgress()
         parts = load_parts(Checkpoint(folder), geometry, settings, settings.voices is not None, progress)
-        return cls(geometry, settings, tokenizer, parts, memory, is_untrained)
+        return cls(geometry, settings, tokenizer, parts, memory, has_noise)
 
     @property
     def info(self) -> ModelInfo:
@@ -507,6 +519,12 @@ class HiggsModel:
             raise CapacityError("the device has no memory for the recording just now", ENCODE_RETRY_S) from error
         result: NDArray[np.int16] = codes[0].short().cpu().numpy()
         return result
+
+    def _voice_problem(self, frames: int, transcript: str | None) -> str | None:
+        """Why no context has room for a voice of so many frames with that transcript and a sentence after it."""
+        rows = self._pattern.staggered(torch.zeros(frames, self._geometry.codebooks, dtype=torch.int64)).numpy()
+        tokens = self._writer.voice_prompt(rows, transcript, b"").tokens
+        return voice_problem(self._geometry, self._settings, tokens)
 
 
 class _LoggedProgress:

@@ -22,9 +22,10 @@ from torch import Tensor
 
 from engine.models.higgs import weights
 from engine.models.higgs.backbone import Backbone
+from engine.models.higgs.checkpoint_config import MODEL_TYPE, UNTRAINED_KEY, read_geometry
 from engine.models.higgs.codebooks import CodebookHead
 from engine.models.higgs.codec import CodecDecoder
-from engine.models.higgs.config import MODEL_TYPE, HiggsGeometry, read_geometry
+from engine.models.higgs.config import HiggsGeometry
 from engine.models.higgs.prompt import TAGS
 from engine.models.higgs.reference import ReferenceEncoder
 from engine.runtime.weights import INDEX_NAME
@@ -139,6 +140,7 @@ def _config(shape: TinyShape) -> dict[str, Any]:
     return {
         "architectures": ["HiggsMultimodalQwen3ForConditionalGeneration"],
         "model_type": MODEL_TYPE,
+        UNTRAINED_KEY: True,
         "audio_token_id": -100,
         "ignore_index": -100,
         "mel_per_sample": 8,

@@ -9,6 +9,7 @@ tied.head.*                                                 copies of both, not 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -25,6 +26,7 @@ from engine.runtime.attention import MAX_PADDING
 from engine.runtime.memory import MemoryPart, MemoryPlan, free_bytes
 from engine.runtime.weights import Checkpoint, Progress
 
+_LOG = logging.getLogger(__name__)
 TEXT_EMBEDDING = "tied.embedding.text_embedding.weight"
 CODE_EMBEDDING = "tied.embedding.modality_embeddings.0.embedding.weight"
 CODEC_PREFIX = "tied.embedding.modality_embeddings.0.model."
@@ -100,6 +102,7 @@ def load_parts(
     optional[f"{CODEC_PREFIX}semantic_model.masked_spec_embed"] = (geometry.codec.semantic.channels,)
 
     checkpoint.load(destinations, unused, optional, on_progress)
+    _compare_heads(checkpoint, geometry, [name for name in heads if name in optional])
     decoder.prepare()
     for module in (backbone, codebooks, decoder, encoder):
         if module is not None:
@@ -107,10 +110,21 @@ def load_parts(
     return HiggsParts(backbone, codebooks, decoder, encoder)
 
 
+def _compare_heads(checkpoint: Checkpoint, geometry: HiggsGeometry, copies: list[str]) -> None:
+    """Warns where a head that config.json calls tied is none: what the checkpoint speaks may not be what was meant."""
+    for name in copies:
+        is_code_head = name.startswith(CODE_HEAD_PREFIX)
+        embedding = CODE_EMBEDDING if is_code_head else TEXT_EMBEDDING
+        if (is_code_head or geometry.is_text_head_tied) and not checkpoint.is_equal(name, embedding):
+            _LOG.warning(
+                "%s: %s is not equal to %s, though config.json says that they are tied; the embedding is used for both",
+                checkpoint.folder, name, embedding,
+            )  # fmt: skip
+
+
 def part_bytes(geometry: HiggsGeometry, settings: HiggsSettings) -> Mapping[str, int]:
     """Bytes of each part's weights on the device, from the geometry alone."""
-    meta = torch.device("meta")
-    b, dtype = geometry.backbone, settings.torch_dtype
+    b, dtype, meta = geometry.backbone, settings.torch_dtype, torch.device("meta")
     decoder = CodecDecoder(geometry.codec, meta)
     encoder = ReferenceEncoder(geometry.codec, decoder.quantizer, meta)
     shared = {id(p) for p in decoder.parameters()}
@@ -174,8 +188,8 @@ def with_kv_that_fits(geometry: HiggsGeometry, settings: HiggsSettings) -> Higgs
     page, page_bytes = settings.page_tokens, settings.kv_geometry(geometry.backbone).page_bytes
     without = memory_plan(geometry, replace(settings, kv_tokens=page))
     room = (without.available_bytes - without.total_bytes) // page_bytes * page
-    wanted = settings.max_sequences * settings.max_context_tokens
-    return replace(settings, kv_tokens=max(settings.max_context_tokens, min(wanted, room)))
+    context = -(-settings.max_context_tokens // page) * page
+    return replace(settings, kv_tokens=max(context, min(settings.max_sequences * context, room)))
 
 
 def _size(module: nn.Module) -> int:

@@ -79,7 +79,8 @@ def higgs_codec(transformers: Any, tensors: dict[str, Any], tiny_folder: Path) -
 @pytest.fixture(scope="session")
 def parts(tiny_folder: Path) -> Any:
     """Our modules, float32, rotary cache not rounded (transformers does not), with the reference encoder."""
-    from engine.models.higgs.config import HiggsSettings, read_geometry
+    from engine.models.higgs.checkpoint_config import read_geometry
+    from engine.models.higgs.config import HiggsSettings
     from engine.models.higgs.weights import load_parts
     from engine.runtime.weights import Checkpoint
 

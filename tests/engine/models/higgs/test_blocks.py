@@ -8,7 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from engine.models.higgs.blocks import SequenceState  # noqa: E402
-from engine.models.higgs.config import HiggsGeometry, HiggsSettings, read_geometry  # noqa: E402
+from engine.models.higgs.checkpoint_config import read_geometry  # noqa: E402
+from engine.models.higgs.config import HiggsGeometry, HiggsSettings  # noqa: E402
 from engine.models.higgs.prompt import TextBlock  # noqa: E402
 from engine.runtime.word_estimate import WordWeight  # noqa: E402
 from engine.speech import Notice, Sampling, SpeechRequest  # noqa: E402

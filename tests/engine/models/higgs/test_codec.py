@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
+from engine.models.higgs.checkpoint_config import read_geometry  # noqa: E402
 from engine.models.higgs.codec import CodecDecoder  # noqa: E402
-from engine.models.higgs.config import CodecGeometry, read_geometry  # noqa: E402
+from engine.models.higgs.config import CodecGeometry  # noqa: E402
 
 RELATIVE_TOLERANCE = 1e-4
 """float32 through 30 layers of sines."""

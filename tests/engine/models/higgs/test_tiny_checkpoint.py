@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from engine.models.higgs import weights  # noqa: E402
+from engine.models.higgs.model import HiggsModel  # noqa: E402
 from engine.models.higgs.tiny_checkpoint import TinyShape, special_tokens, write_tiny_checkpoint  # noqa: E402
 
 
@@ -57,3 +58,11 @@ def test_the_same_seed_writes_the_same_bytes(tmp_path: Path, tiny_folder: Path) 
     write_tiny_checkpoint(tmp_path / "other", TinyShape(seed=1))
     shard = "model-00001-of-00003.safetensors"
     assert (tmp_path / "other" / shard).read_bytes() != (tiny_folder / shard).read_bytes()
+
+
+def test_wherever_it_is_loaded_from_it_is_called_untrained(tiny_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        info = HiggsModel.load(tiny_folder).info
+    assert "untrained" in info.name
+    assert "noise" in info.voices[0].description
+    assert not any("licence" in message for message in caplog.messages)

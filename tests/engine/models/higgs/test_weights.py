@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,19 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 
 from engine.errors import ModelLoadError  # noqa: E402
 from engine.models.higgs import weights  # noqa: E402
+from engine.models.higgs.checkpoint_config import read_geometry  # noqa: E402
 from engine.models.higgs.codec import CodecDecoder, ResidualQuantizer  # noqa: E402
-from engine.models.higgs.config import CodecGeometry, HiggsSettings, read_geometry  # noqa: E402
+from engine.models.higgs.config import BackboneGeometry, CodecGeometry, HiggsGeometry, HiggsSettings  # noqa: E402
 from engine.models.higgs.model import HiggsModel  # noqa: E402
 from engine.models.higgs.reference import ReferenceEncoder  # noqa: E402
 from engine.models.higgs.tiny_checkpoint import TinyShape, write_tiny_checkpoint  # noqa: E402
-from engine.models.higgs.weights import DECODER_COPIES, ENCODER_COPIES, step_bytes  # noqa: E402
+from engine.models.higgs.weights import (  # noqa: E402
+    DECODER_COPIES,
+    ENCODER_COPIES,
+    memory_plan,
+    step_bytes,
+    with_kv_that_fits,
+)
 from engine.runtime.attention import Span  # noqa: E402
 from engine.runtime.sampling import DrawKey, SamplingParameters, sample_rows  # noqa: E402
 from engine.runtime.weights import Checkpoint  # noqa: E402
@@ -103,6 +111,34 @@ def test_a_missing_extra_or_misshapen_tensor_is_named(
         load(rewrite(tiny_folder, tmp_path / "x", change))
 
 
+@pytest.mark.parametrize("name", [weights.TEXT_HEAD_PREFIX, weights.CODE_HEAD_PREFIX])
+def test_a_head_that_is_not_the_embedding_it_is_called_tied_to_is_named(
+    tiny_folder: Path, tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    load(tiny_folder)
+    assert not caplog.messages
+    head = f"{name}weight"
+
+    def nudge(tensors: dict[str, Any]) -> None:
+        tensors[head][-1, -1] += 1.0
+
+    load(rewrite(tiny_folder, tmp_path / "x", nudge))
+    (message,) = caplog.messages
+    assert f"{head} is not equal to tied.embedding." in message
+
+
+def test_an_untied_text_head_is_nobodys_concern(
+    tiny_folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = f"{weights.TEXT_HEAD_PREFIX}weight"
+    folder = rewrite(tiny_folder, tmp_path / "x", lambda tensors: tensors[head].zero_())
+    config = json.loads((folder / "config.json").read_text())
+    config["text_config"]["tie_word_embeddings"] = False
+    (folder / "config.json").write_text(json.dumps(config))
+    load(folder)
+    assert not caplog.messages
+
+
 def test_an_untied_head_is_loaded_as_a_head_of_its_own(tiny_folder: Path, tmp_path: Path) -> None:
     def scale(tensors: dict[str, Any]) -> None:
         tensors["tied.head.modality_heads.0.weight"] = tensors["tied.head.modality_heads.0.weight"] * 2
@@ -144,6 +180,33 @@ def test_the_fused_embedding_equals_transformers(parts: Any, transformers: Any) 
     oracle.embed_audio_tokens.weight.data = parts.codebooks.embedding.data
     codes = torch.randint(0, 1026, (1, 5, 8))
     torch.testing.assert_close(parts.codebooks.embed(codes), oracle(codes))
+
+
+# ---- the memory plan
+
+PUBLIC = HiggsGeometry(
+    BackboneGeometry(151936, 2560, 9728, 36, 32, 8, 128, 1e6, 1e-6, 32768), CodecGeometry(), 1026, is_head_tied=True
+)
+
+
+def test_the_memory_plan_names_every_part_and_adds_up(tmp_path: Path) -> None:
+    plan = memory_plan(PUBLIC, HiggsSettings(dtype="bfloat16", max_sequences=64, voices=tmp_path))
+    assert plan.total_bytes == sum(part.size_bytes for part in plan.parts)
+    names = [part.name for part in plan.parts]
+    assert {"backbone weights", "KV pages", "codec workspace", "reference encoder weights"} <= set(names)
+    kv = next(part for part in plan.parts if part.name == "KV pages")
+    assert kv.size_bytes == (64 * 4096 + 16) * 147_456
+
+
+def test_kv_memory_that_is_left_open_is_what_the_sequences_want_or_what_the_device_has() -> None:
+    few = HiggsSettings(dtype="bfloat16", max_sequences=1, max_context_tokens=64)
+    assert with_kv_that_fits(PUBLIC, few).kv_tokens == 64
+    assert with_kv_that_fits(PUBLIC, replace(few, max_context_tokens=65)).kv_tokens == 80  # whole pages hold it
+    many = HiggsSettings(dtype="bfloat16", max_sequences=4096, max_decode_batch=16)
+    fitted = with_kv_that_fits(PUBLIC, many)
+    assert fitted.kv_tokens is not None
+    assert 4096 <= fitted.kv_tokens < 4096 * 4096
+    assert with_kv_that_fits(PUBLIC, fitted) is fitted
 
 
 # ---- the memory plan against what is allocated ---------------------------------------------------------------------
