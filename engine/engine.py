@@ -23,7 +23,7 @@ from engine.core.scheduler import Delivery, Failed, Scheduler
 from engine.core.step import PreparedPrompt, StepPlan, StepResult
 from engine.errors import EngineError, SpeechFailedError
 from engine.speech import AudioChunk, ModelInfo, Segment, SpeechRequest
-from engine.speech_model import CloningModel, SpeechModel
+from engine.speech_model import CloningModel, DozingModel, SpeechModel
 from engine.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+DOZES_AFTER_S: Final = 0.25
+"""A model that has had nothing to do for so long is roused as soon as an utterance is opened: its text has only begun
+to come."""
 KEPT_IDLE_LANES: Final = 8
 """Of one session. A lane that is used again after that begins a fresh context."""
 
@@ -224,6 +227,8 @@ class LocalEngine:
         self._scheduler = Scheduler(model.spec, settings.pacing, model.prepare, np.zeros(0, np.float32))
         self._threads = ThreadPoolExecutor(model.spec.max_plans, thread_name_prefix="engine-model")
         self._running: dict[asyncio.Future[StepResult], _Run] = {}
+        self._rousing: asyncio.Future[None] | None = None
+        self._active_at_s = clock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._jobs: deque[_Job] = deque()  # each has a thread that waits for it
         self._running_job: asyncio.Future[None] | None = None
@@ -320,6 +325,8 @@ class LocalEngine:
             await asyncio.wait({self._loop_task})
         if self._running:
             await asyncio.wait(self._running)
+        if self._rousing is not None:
+            await asyncio.wait({self._rousing})
         self._refuse_jobs("the engine is closed")
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._threads, self._model.close)
@@ -390,7 +397,7 @@ class LocalEngine:
             began_s = time.perf_counter()
             self._execute_s += began_s - run.began_s
             result = self._answer(run.plan, future)
-            now_s = self._clock()
+            now_s = self._active_at_s = self._clock()
             if isinstance(result, str):
                 deliveries = self._scheduler.abort(run.plan, result, now_s)
             else:
@@ -465,7 +472,18 @@ class LocalEngine:
         assert state is not None
         stream = LocalStream(self, utterance, state.timeline)
         self._streams[utterance] = stream
+        self._rouse()
         return stream
+
+    def _rouse(self) -> None:
+        """Wake a model that dozes; a failure of that is no stream's trouble."""
+        if self._loop is None or self._running or self._jobs or not isinstance(self._model, DozingModel):
+            return
+        now_s = self._clock()
+        if now_s - self._active_at_s >= DOZES_AFTER_S:
+            self._active_at_s = now_s
+            self._rousing = self._loop.run_in_executor(self._threads, self._model.rouse)
+            self._rousing.add_done_callback(_log_failure)
 
     def _extend(self, utterance: int, segment: Segment) -> None:
         self._route(self._scheduler.extend(utterance, segment, self._clock()))
@@ -482,3 +500,9 @@ class LocalEngine:
     def _read(self, utterance: int, samples: int) -> None:
         self._scheduler.read(utterance, samples)
         self._news.set()
+
+
+def _log_failure(rousing: asyncio.Future[None]) -> None:
+    error = None if rousing.cancelled() else rousing.exception()
+    if error is not None:
+        logger.warning("the model could not be roused: %s", error)

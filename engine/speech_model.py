@@ -42,6 +42,16 @@ class SpeechModel(Protocol):
 
 
 @runtime_checkable
+class DozingModel(Protocol):
+    """What a SpeechModel has besides whose first step after a rest is slow, because its weights have left the caches
+    (or, on a virtual machine, the memory)."""
+
+    def rouse(self) -> None:
+        """Touch what a step needs, in a few milliseconds; on a model thread, beside `execute`."""
+        ...
+
+
+@runtime_checkable
 class CloningModel(Protocol):
     """What a SpeechModel that can clone voices has besides."""
 

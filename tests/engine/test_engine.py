@@ -21,7 +21,7 @@ from engine import (
     VoiceNotFoundError,
 )
 from engine.core.step import StepPlan, StepResult
-from engine.engine import KEPT_IDLE_LANES, LocalSession, LocalStream, _Job
+from engine.engine import DOZES_AFTER_S, KEPT_IDLE_LANES, LocalSession, LocalStream, _Job
 from engine.speech import AudioChunk, SpeechRequest
 from tests.fakes.fake_model import (
     SAMPLES_PER_FRAME,
@@ -577,3 +577,52 @@ async def test_work_for_an_engine_that_ends_is_refused() -> None:
 def test_work_for_an_engine_that_has_not_been_started_is_done_at_once() -> None:
     engine = LocalEngine(WholeFramesModel(), EngineSettings())
     assert engine.run_between_ticks(lambda: threading.current_thread().name).startswith("engine-model")
+
+
+class Dozing(WholeFramesModel):
+    """Counts how often it was roused; may fail at it."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        super().__init__()
+        self.roused = 0
+        self._fails = fails
+
+    def rouse(self) -> None:
+        self.roused += 1
+        if self._fails:
+            raise RuntimeError("no")
+
+
+async def test_a_model_that_has_rested_is_roused_when_an_utterance_is_opened_and_only_then() -> None:
+    model, now_s = Dozing(), 10.0
+    engine = LocalEngine(model, EngineSettings(), clock=lambda: now_s)
+    await engine.start()
+    session = engine.open_session("one")
+    now_s += DOZES_AFTER_S / 2
+    assert await read_all(spoken(session, "Hello."))
+    assert model.roused == 0, "it has only just been loaded"
+    now_s += DOZES_AFTER_S
+    streams = [spoken(session, "Again."), spoken(session, "And again.")]
+    for stream in streams:
+        assert await read_all(stream)
+    now_s += DOZES_AFTER_S / 2
+    assert await read_all(spoken(session, "At once."))
+    await engine.close()
+    assert model.roused == 1
+
+
+async def test_a_model_that_cannot_be_roused_speaks_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    model, now_s = Dozing(fails=True), 10.0
+    engine = LocalEngine(model, EngineSettings(), clock=lambda: now_s)
+    await engine.start()
+    now_s += DOZES_AFTER_S
+    assert await read_all(spoken(engine.open_session("one"), "Hello."))
+    await engine.close()
+    assert "could not be roused: no" in caplog.text
+
+
+def spoken(session: LocalSession, text: str) -> LocalStream:
+    stream = session.open_stream(REQUEST)
+    stream.feed(whole_segment(text))
+    stream.finish()
+    return stream

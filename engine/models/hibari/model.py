@@ -50,6 +50,7 @@ _COST_PER_SPEECH_S: Final = 0.008
 """Prefill: a call of the net with its context, on one core."""
 _CONTEXT_SPEECH_S: Final = 2.0
 _WARM_UP_TEXT: Final = "Hello there. This is what the first listener would otherwise wait for, all of it."
+_ROUSING_TEXT: Final = "Hello there."
 _CONTEXT_CHARS: Final = 400
 """Text before a segment that the reader of phonemes is shown."""
 
@@ -159,13 +160,15 @@ class HibariModel:
     def warm_up(self) -> None:
         """Load what loads lazily and run the net, so that no listener pays for it."""
         self._phonemizer.warm_up()
-        segment = Segment(
-            _WARM_UP_TEXT,
-            Span(0, len(_WARM_UP_TEXT)),
-            tuple(Span(at, at + 1) for at in range(len(_WARM_UP_TEXT))),
-            "sentence",
-        )
-        script = self._script(segment, (), ())
+        self._speak_to_nobody(_WARM_UP_TEXT)
+
+    def rouse(self) -> None:
+        """The same with two words. A virtual machine that rested for seconds fetches the weights anew: 150 ms."""
+        self._speak_to_nobody(_ROUSING_TEXT)
+
+    def _speak_to_nobody(self, text: str) -> None:
+        sources = tuple(Span(at, at + 1) for at in range(len(text)))
+        script = self._script(Segment(text, Span(0, len(text)), sources, "sentence"), (), ())
         block = self._composer.compose(
             script, plan_phrases(script, TagState(), 1.0, self._has_effects), BASE_VOICE, FRESH, (0, 0)
         )

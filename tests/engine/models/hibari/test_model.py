@@ -363,3 +363,16 @@ def test_speech_after_a_cancel_does_not_run_on_from_what_was_cut_off(model: Hiba
     plain, _ = Lane(model, 103).say(segment("One two three.", 0, "sentence"))
     assert np.array_equal(after, plain)
     lane.close()
+
+
+def test_a_model_that_is_roused_while_it_speaks_speaks_the_same(model: HibariModel) -> None:
+    alone, beside = Lane(model, 901), Lane(model, 902)
+    wanted, _ = alone.say(segment("The very same words."))
+    frames = beside.prefill(segment("The very same words.")).frames
+    model.rouse()
+    first, _ = beside.window(0, 0, 20)
+    model.rouse()
+    rest, _ = beside.window(0, 20, frames, is_end=True)
+    assert np.array_equal(np.concatenate([first, rest]), wanted)
+    alone.close()
+    beside.close()
