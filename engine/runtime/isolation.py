@@ -11,6 +11,18 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+OUT_OF_MEMORY = "the device ran out of memory"
+_ALLOCATION_FAILURES = ("CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", "CUDA error: out of memory")
+"""What libraries beneath torch say, in a RuntimeError of no kind of its own."""
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Torch's own error, or one that says so of a library beneath it."""
+    return isinstance(error, torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and any(sign in str(error) for sign in _ALLOCATION_FAILURES)
+    )
+
+
 def isolated(
     items: Sequence[Item], run: Callable[[Sequence[Item]], Result]
 ) -> Iterator[tuple[Sequence[Item], Result | None]]:
@@ -20,7 +32,9 @@ def isolated(
         return
     try:
         result = run(items)
-    except torch.OutOfMemoryError:
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
         if len(items) == 1:
             yield items, None
             return

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class RunawayLimits:
-    """`max_silence_s` has to exceed the longest pause that a tag can ask for."""
+    """`max_silence_s`: beside the pauses that were asked for."""
 
     max_silence_s: float
     max_repeat_s: float
@@ -21,19 +21,24 @@ class RunawayLimits:
 class RunawayGuard:
     """Watches one block."""
 
-    __slots__ = ("_frame_s", "_limits", "_repeated_rows", "_samples_per_frame", "_silent_frames")
+    __slots__ = ("_asked_s", "_frame_s", "_limits", "_repeated_rows", "_samples_per_frame", "_silent_frames")
 
     def __init__(self, limits: RunawayLimits, frame_s: float, samples_per_frame: int) -> None:
         self._limits = limits
         self._frame_s = frame_s
         self._samples_per_frame = samples_per_frame
+        self._asked_s = 0.0
         self._repeated_rows = 0
         self._silent_frames = 0
+
+    def allow_silence(self, seconds: float) -> None:
+        """So much silence has been asked for, beside what may come by itself."""
+        self._asked_s += seconds
 
     @property
     def is_runaway(self) -> bool:
         return (
-            self._silent_frames * self._frame_s > self._limits.max_silence_s
+            self._silent_frames * self._frame_s > self._limits.max_silence_s + self._asked_s
             or self._repeated_rows * self._frame_s > self._limits.max_repeat_s
         )
 

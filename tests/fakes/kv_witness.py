@@ -165,9 +165,8 @@ class KvWitness:
             assert places == list(range(len(head), len(block.context))), "with nothing between them"
             assert tuple(unit[0] for unit in head[-len(block.text) :]) == block.text, "and before them its text"
         else:
-            end = (
-                block.context.index((self.model._writer.mark("end_text"),)) if block.is_finished else len(block.context)
-            )
+            mark = (self.model._writer.mark("end_text"),)
+            end = block.context.index(mark) if mark in block.context else len(block.context)
             may_end = torch.tensor([place > end for place in [*places, len(block.context)]])
         hidden = self._replay(block.context, qwen3)[[place - 1 for place in [*places, len(block.context)]]]
         logits = (hidden @ parts.codebooks.embedding.T).view(count, pattern.codebooks, -1)

@@ -41,11 +41,12 @@ class BlockState:
         self.samples = 0
 
     def take_text(self, text: TextBlock) -> None:
-        """A stretch of its text has been fed; texts come whole or in stretches, always in order."""
-        if self.texts and self.texts[-1] is text:
+        """A stretch of its text has been fed: texts come in order, in stretches, and once more after an eviction."""
+        if any(known is text for known in self.texts):
             return
         self.texts.append(text)
         self.words.extend(text.words)
+        self.guard.allow_silence(text.pause_s)
         self.notices += text.notices
 
     def draw_key(self, row: int) -> DrawKey:

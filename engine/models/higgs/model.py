@@ -46,7 +46,7 @@ from engine.models.higgs.weights import HiggsParts, load_parts, memory_plan, wit
 from engine.runtime.attention import Span
 from engine.runtime.codec_stream import CodecWindow, DecodedWindow, decode_windows
 from engine.runtime.delay_rows import DelayPattern
-from engine.runtime.isolation import isolated
+from engine.runtime.isolation import OUT_OF_MEMORY, is_out_of_memory, isolated
 from engine.runtime.kv_cache import PagedKvCache
 from engine.runtime.memory import MemoryPlan
 from engine.runtime.sampling import sample_rows
@@ -215,11 +215,11 @@ class HiggsModel:
 
     def prepare(self, segment: Segment, request: SpeechRequest) -> PreparedText:
         """Raises TooLongError where the segment has more tokens than a text block may have."""
-        block, cadence = self._writer.text_block(segment, request), self._spec.text_cadence
-        limit = self._settings.max_text_tokens if cadence is None else cadence.max_tokens
+        block, limit = self._writer.text_block(segment, request), self._settings.max_text_tokens
         if len(block.ids) > limit:
             raise TooLongError(f"the segment has {len(block.ids)} tokens, at most {limit}")
-        return PreparedText(len(block.ids), block.max_rows, 0.0, block)
+        notices = () if block.ids else block.notices
+        return PreparedText(len(block.ids), block.max_rows, 0.0, block, block.least_rows, notices)
 
     def prepare_prompt(self, request: SpeechRequest) -> PreparedPrompt:
         """Made once for a voice (about a millisecond) and kept as long as it. Raises VoiceNotFoundError where the voice
@@ -289,24 +289,35 @@ class HiggsModel:
             self._rows.close_sequence(forget.sequence)
             self._sequences.pop(forget.sequence, None)
         elif sequence is not None and (forget.sequence, forget.block) in self._rows:
-            if forget.kept_frames:
-                self._rows.cut((forget.sequence, forget.block), forget.kept_frames)
-            else:
+            is_kept = bool(forget.kept_frames) and self._cut((forget.sequence, forget.block), forget.kept_frames)
+            if not is_kept:
                 self._rows.close((forget.sequence, forget.block))
                 sequence.blocks.pop(forget.block, None)
+
+    def _cut(self, key: BlockKey, frames: int) -> bool:
+        """Keep a block's first frames. False where the device has no memory for that now: it is lost then, and whoever
+        is to be spoken after it fails alone."""
+        try:
+            self._rows.cut(key, frames)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            return False
+        return True
 
     def _take_text(self, item: PrefillItem, key: BlockKey) -> None:
         """What an item gives of its block's text; with the first of it, or before row 0 where text comes whole, the
         block begins."""
         blocks = self._sequences[key[0]].blocks
-        texts = [piece.payload for piece in item.pieces if piece.kind == "text" and piece.block == key[1]]
+        own = [piece for piece in item.pieces if piece.block == key[1]]
+        texts = [piece.payload for piece in own if piece.kind == "text"]
         if key[1] not in blocks or self._spec.text_cadence is None:
             self._sequences[key[0]].begin(key[1], self._geometry, self._settings)
             self._rows.open(key)
         for text in texts:
             assert isinstance(text, TextBlock)
             blocks[key[1]].take_text(text)
-        blocks[key[1]].may_end |= any(piece.kind == "end_text" for piece in item.pieces)
+        blocks[key[1]].may_end |= any(piece.kind == "end_text" for piece in own)
 
     # ---- prefill and decode ------------------------------------------------------------------------------------------
 
@@ -318,14 +329,13 @@ class HiggsModel:
         for item in items:
             try:
                 tasks.append(self._prefill_task(item) if isinstance(item, PrefillItem) else self._decode_task(item))
-            except (LookupError, ValueError) as error:
-                failures.append(SequenceFailure(item.sequence, _block_of(item), f"the plan does not fit: {error!r}"))
+            except (LookupError, ValueError, RuntimeError) as error:
+                failures.append(SequenceFailure(item.sequence, _block_of(item), _reason(error)))
         outcomes: list[RowOutcome] = []
         decisions: list[AudioDecision] = []
         for group, result in isolated(tasks, self._sample):
             if result is None:
-                message = "the device ran out of memory"
-                failures.extend(SequenceFailure(*task.key, message) for task in group)
+                failures.extend(SequenceFailure(*task.key, OUT_OF_MEMORY) for task in group)
                 continue
             sampled = [task for task in group if task.row is not None]
             for task, (is_finished, is_finite, is_repeat) in zip(sampled, result.rows, strict=True):
@@ -358,7 +368,8 @@ class HiggsModel:
                 codes.append(rows)
                 offset += len(rows)
         key = (item.sequence, _block_of(item))
-        if item.samples_block is not None or item.asks_block is not None:
+        is_streamed = self._spec.text_cadence is not None
+        if item.samples_block is not None or (is_streamed and any(p.kind in ("text", "end_text") for p in item.pieces)):
             self._take_text(item, key)
         return _Task(
             Span(item.first_position, offset, item.page_table),
@@ -475,8 +486,8 @@ class HiggsModel:
                     (item.sequence, item.block), first, item.end_frame + item.right_context_frames
                 )
                 ready.append((item, CodecWindow(codes, item.left_context_frames, item.right_context_frames)))
-            except (LookupError, ValueError) as error:
-                failures.append(SequenceFailure(item.sequence, item.block, f"the plan does not fit: {error!r}"))
+            except (LookupError, ValueError, RuntimeError) as error:
+                failures.append(SequenceFailure(item.sequence, item.block, _reason(error)))
 
         def decode(group: Sequence[tuple[VocodeItem, CodecWindow]]) -> list[DecodedWindow]:
             spf = self._geometry.codec.samples_per_frame
@@ -487,8 +498,7 @@ class HiggsModel:
         windows: list[Window] = []
         for group, result in isolated(ready, decode):
             if result is None:
-                message = "the device ran out of memory"
-                failures.extend(SequenceFailure(item.sequence, item.block, message) for item, _ in group)
+                failures.extend(SequenceFailure(item.sequence, item.block, OUT_OF_MEMORY) for item, _ in group)
                 continue
             windows += [self._window(item, decoded) for (item, _), decoded in zip(group, result, strict=True)]
         return windows
@@ -545,6 +555,13 @@ def _prepared(prompt: VoicePrompt) -> PreparedPrompt:
 
 def _positions_of(item: PrefillItem) -> int:
     return sum(piece.end - piece.start for piece in item.pieces)
+
+
+def _reason(error: Exception) -> str:
+    """What an item's failure says; what is neither a bad plan nor want of memory is not one item's."""
+    if isinstance(error, RuntimeError) and not is_out_of_memory(error):
+        raise error
+    return OUT_OF_MEMORY if isinstance(error, RuntimeError) else f"the plan does not fit: {error!r}"
 
 
 def _block_of(item: PrefillItem | DecodeItem) -> int:

@@ -98,6 +98,8 @@ SHORT_PAUSE_S = 0.7
 LONG_PAUSE_S = 1.1
 """A break below the first is left out, up to the second it is a pause, above it long pauses of about the third."""
 MAX_LONG_PAUSES = 3
+LONGEST_PAUSES_S: Mapping[str, float] = {"prosody:pause": 0.7, "prosody:long_pause": 1.5}
+"""What the pause tags stand for at most."""
 
 CAP_BASE_S = 3.0
 CAP_FACTOR = 3.0
@@ -120,6 +122,10 @@ class TextBlock:
     ids: tuple[int, ...]
     words: tuple[WordWeight, ...]
     max_rows: int
+    least_rows: int
+    """As many as are expected to speak it: with fewer it should not be begun."""
+    pause_s: float
+    """Silence that it asks for, at most."""
     notices: tuple[Notice, ...]
 
 
@@ -228,28 +234,38 @@ class PromptWriter:
             notices.append(
                 Notice("tag_unsupported", "prosody:volume", "this model cannot render the tag prosody:volume")
             )
-        words = word_weights(segment)
-        if not text and not segment.is_continuation:
-            return TextBlock((), (), 0, tuple(notices))
+        if not segment.is_continuation and not _is_speakable(segment.text, inline):
+            if inline:
+                name = inline[0][1]
+                notices.append(Notice("tag_unsupported", name, "a pause alone, with no word beside it, is left out"))
+            return TextBlock((), (), 0, 0, 0.0, tuple(notices))
         ids = [*tags, *text]
         if self._cadence is None:
             ids = [self._required("<|text|>"), *ids, self._required("<|audio|>")]
-        return TextBlock(tuple(ids), words, self._row_cap(segment, words, len(inline), pace, len(ids)), tuple(notices))
+        words = word_weights(segment)
+        rows, most_rows = self._rows(segment, words, len(inline), pace, len(ids))
+        pause_s = sum(LONGEST_PAUSES_S.get(name, 0.0) for _, name in inline)
+        return TextBlock(tuple(ids), words, most_rows, rows, pause_s, tuple(notices))
 
     def _text(self, segment: Segment, inline: Sequence[tuple[int, str]], notices: list[Notice]) -> list[int]:
         """The segment's text with the tags that stand in it."""
         start = 0 if segment.is_continuation else len(segment.text) - len(segment.text.lstrip())
         end = max(start, len(segment.text.rstrip()))
         ids: list[int] = []
+        gap = ""
         for at, name in inline:
             place = min(max(at, start), end)
-            ids += self._tokenizer.encode(segment.text[start:place])
+            ids += self._tokenizer.encode(gap + segment.text[start:place] if place > start else "")
+            gap = gap if place == start else ""
             start = place
             written = self._tag(name, notices)
             ids += written
             if written and name.startswith("sfx:"):
                 ids += self._tokenizer.encode(_sound_word(name.removeprefix("sfx:"), segment.text[start:]))
-        return ids + self._tokenizer.encode(segment.text[start:end])
+                gap = ""
+            elif written and segment.text[max(start - 1, 0) : start] == " " and segment.text[start : start + 1] != " ":
+                gap = " "  # of the spaces on either side of a tag one has been kept, in front of it
+        return ids + self._tokenizer.encode(gap + segment.text[start:end] if end > start else "")
 
     def voice_prompt(self, rows: NDArray[np.int64] | None, transcript: str | None, key: bytes) -> VoicePrompt:
         """The head of a sequence; `rows`: the reference's staggered rows [N, K]."""
@@ -262,17 +278,19 @@ class PromptWriter:
         ids.append(self._required("<|ref_audio|>"))
         return VoicePrompt(tuple(ids), rows, key)
 
-    def _row_cap(
+    def _rows(
         self, segment: Segment, words: Sequence[WordWeight], inline_tags: int, pace: float, tokens: int
-    ) -> int:
-        """Rows that speak it at most; of streamed text, what the segment adds to those of its block."""
+    ) -> tuple[int, int]:
+        """Rows that are expected to speak it, and those that do at most; of streamed text, what the segment adds to
+        those of its block."""
         expected_s = total_weight(words) * SECONDS_PER_WEIGHT / pace
         longest_s = CAP_FACTOR * expected_s + CAP_PER_TAG_S * inline_tags
-        rows = 0.0 if self._cadence is None else float(tokens * self._cadence.rows_per_token)
-        rows = max(rows, longest_s * self._frames_per_s)
-        if not segment.is_continuation:
-            rows += CAP_BASE_S * self._frames_per_s + self._codebooks - 1
-        return min(self._max_block_rows, ceil(rows))
+        paced = 0 if self._cadence is None else tokens * self._cadence.rows_per_token
+        ramp = 0 if segment.is_continuation else self._codebooks - 1
+        base_s = 0.0 if segment.is_continuation else CAP_BASE_S
+        expected = max(paced, ceil(expected_s * self._frames_per_s)) + ramp
+        most = max(paced, ceil(longest_s * self._frames_per_s)) + ceil(base_s * self._frames_per_s) + ramp
+        return min(self._max_block_rows, expected), min(self._max_block_rows, most)
 
     def _tag(self, name: str, notices: list[Notice]) -> list[int]:
         number = self._tokenizer.special(f"<|{name}|>")
@@ -287,18 +305,26 @@ class PromptWriter:
         return number
 
 
+def _is_speakable(text: str, inline: Sequence[tuple[int, str]]) -> bool:
+    """It has a word, or a sound to be made. A prompt without either would be answered with invented speech."""
+    return any(char.isalnum() for char in text) or any(name.startswith("sfx:") for _, name in inline)
+
+
 def _arrange(
     controls: Sequence[Control], request_speed: float, is_continuation: bool
 ) -> tuple[list[str], list[tuple[int, str]], float]:
-    """(tags that lead the block, tags in place, pace): graded controls become the nearest tag; of several state tags
-    of one kind at one place the last holds. In a continuation the request's speed has been stated before."""
+    """(tags that lead the block, tags in place, pace): graded controls become the nearest tag, breaks at one place
+    being one; of several state tags of one kind at one place the last holds. In a continuation the request's speed has
+    been stated before."""
     states: dict[tuple[int, str], str | None] = {}
     inline: list[tuple[int, int, str]] = []
+    breaks: dict[int, tuple[int, float]] = {}
     pace = request_speed
     for order, control in enumerate(sorted(controls, key=lambda control: control.at)):
         match control.category, control.value:
             case "prosody", "break":
-                inline += [(control.at, order, name) for name in _pauses(control.amount or 0.0)]
+                first, seconds = breaks.get(control.at, (order, 0.0))
+                breaks[control.at] = (first, seconds + (control.amount or 0.0))
             case "prosody", "speed":
                 pace = request_speed * (control.amount or 1.0)
                 states[control.at, "speed"] = _nearest(SPEEDS, pace, is_ratio=True)
@@ -317,6 +343,8 @@ def _arrange(
                     pace = SPEEDS.get(control.value, pace)
     if request_speed != 1.0 and not is_continuation and (0, "speed") not in states:
         states[0, "speed"] = _nearest(SPEEDS, request_speed, is_ratio=True)
+    for at, (order, seconds) in breaks.items():
+        inline += [(at, order, name) for name in _pauses(seconds)]
     placed = [(at, group, name) for (at, group), name in states.items() if name is not None]
     order_of = {"emotion": 0, "style": 1, "speed": 2, "pitch": 3, "expressive": 4}
     head = [name for at, group, name in sorted(placed, key=lambda s: (s[0], order_of[s[1]])) if at == 0]

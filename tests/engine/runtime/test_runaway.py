@@ -55,3 +55,13 @@ def test_a_row_that_differs_ends_a_repetition() -> None:
     for row in range(100):
         watched.observe_row(is_repeat=row % 5 > 0)
     assert not watched.is_runaway
+
+
+def test_pauses_that_were_asked_for_are_not_taken_for_a_decoder_gone_astray() -> None:
+    watched = guard()
+    watched.allow_silence(0.4)
+    watched.allow_silence(0.2)
+    watched.observe_pcm(np.zeros(10 * 20, np.float32))
+    assert not watched.is_runaway
+    watched.observe_pcm(np.zeros(10, np.float32))
+    assert watched.is_runaway

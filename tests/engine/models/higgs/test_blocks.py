@@ -27,7 +27,7 @@ def request(seed: int, **sampling: float) -> SpeechRequest:
 
 
 def text(start: int, *notices: Notice) -> TextBlock:
-    return TextBlock((1, 2), (WordWeight(start, start + 4, 1.0, 0.0),), 9, notices)
+    return TextBlock((1, 2), (WordWeight(start, start + 4, 1.0, 0.0),), 9, 4, 0.5, notices)
 
 
 def test_a_block_is_spoken_under_the_request_that_opened_last_before_it(geometry: HiggsGeometry) -> None:

@@ -275,7 +275,7 @@ def test_streamed_tags_stand_where_they_were_written(tiny_folder: Path) -> None:
     tokenizer = witness.model._writer._tokenizer
     names = ("<|emotion:sadness|>", "<|prosody:speed_very_fast|>", "<|prosody:pause|>")
     sad, fast, rest = (tokenizer.special(name) for name in names)
-    space, here = tokenizer.encode(" "), tokenizer.encode("here")
+    space, here = tokenizer.encode(" "), tokenizer.encode(" here")
     wanted = [sad, fast, *tokenizer.encode("So"), *space, rest, *here, *tokenizer.encode(" goes")]
     assert list(block.text) == wanted
 
@@ -295,6 +295,86 @@ def test_words_of_streamed_text_are_told_in_order_and_within_its_sound(tiny_fold
     assert [STREAMED[word.start_char : word.end_char] for word in told] == re.findall(r"\w+", STREAMED)
     samples = sum(len(chunk.pcm) for chunk in chunks)
     assert all(0 <= word.start_sample <= word.end_sample <= samples for word in told)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    budget=st.integers(1, 9),
+    lanes=st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9), st.booleans()), min_size=1, max_size=3),
+)
+def test_streamed_text_is_fed_right_however_its_prefill_is_cut(
+    tiny_folder: Path, qwen3: Any, budget: int, lanes: list[tuple[int, int, bool]]
+) -> None:
+    """Every mark and token has its effect in whichever item it comes; lanes share the budget."""
+    witness = KvWitness(load(tiny_folder, **STREAMING | {"max_prefill_tokens": budget, "kv_tokens": 12_000}))
+    driver = SyncDriver(witness)
+    for number, (count, ticks, is_cancelled) in enumerate(lanes):
+        utterance = driver.open(request(number), lane=f"lane {number}")
+        for word in words("A few, short words")[:count]:
+            driver.feed(utterance, word)
+            for _ in range(ticks):
+                driver.tick()
+        driver.finish(utterance)
+        if is_cancelled:
+            driver.cancel(utterance, 0, 0)
+    driver.run()
+    assert not driver.failures
+    witness.check(qwen3)
+
+
+@pytest.mark.parametrize("budget", [1, 2, 3, 7])
+def test_an_end_of_text_may_come_in_an_item_of_its_own(tiny_folder: Path, budget: int) -> None:
+    """Else the block would be forbidden to end, and speak on to its limit."""
+    model = load(tiny_folder, **STREAMING | {"max_prefill_tokens": budget})
+    driver = SyncDriver(model)
+    utterance = driver.open(request())
+    driver.feed(utterance, replace(segment("O"), boundary="end"))
+    while driver.scheduler.counters.rows < 13:
+        driver.tick()
+    (state,) = model._sequences.values()
+    assert state.blocks[0].may_end
+
+
+@pytest.mark.parametrize("place", ["rows", "frames", "cut", "_grow"])
+def test_want_of_memory_anywhere_is_one_sequences_trouble(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Not its batch's, and never the engine's."""
+    model = load(tiny_folder, max_block_rows=24)
+    driver = SyncDriver(model)
+    first, *others = (driver.open(request(number), lane=f"lane {number}") for number in range(3))
+    for utterance in (first, *others):
+        for placed in segments(*TEXTS[:2]):
+            driver.feed(utterance, placed)
+    while len(driver.pcm(first)) == 0:
+        driver.tick()
+    original = getattr(model._rows, place)
+    is_done = False
+
+    def scarce(*arguments: Any) -> Any:
+        nonlocal is_done
+        if not is_done:
+            is_done = True
+            raise torch.OutOfMemoryError("no room")
+        return original(*arguments)
+
+    monkeypatch.setattr(model._rows, place, scarce)
+    if place == "_grow":
+        model._rows._free.clear()
+    if place == "cut":
+        driver.cancel(first, 960, 3)
+        first = driver.open(request(9), lane="lane 0")
+        driver.feed(first, segment("And now this."))
+    for utterance in (first, *others):
+        driver.finish(utterance)
+    driver.run()
+    assert is_done
+    assert len(driver.failures) <= 1
+    if place != "cut":  # what was heard is lost then; the failure says that it is not there
+        assert set(driver.failures.values()) <= {"the device ran out of memory"}
+    for utterance in {first, *others} - driver.failures.keys():
+        assert driver.chunks[utterance][-1].is_final
+    assert driver.speak(request(11), segment("Once more."), lane="lane 0")[-1].is_final
 
 
 # --- nothing to be spoken ---------------------------------------------------------------------------------------------

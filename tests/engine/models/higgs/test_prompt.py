@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 from engine.errors import ModelLoadError
-from engine.models.higgs.prompt import TAGS, PromptTokenizer, PromptWriter
+from engine.models.higgs.prompt import TAGS, PromptTokenizer, PromptWriter, TextBlock
 from engine.models.higgs.tiny_checkpoint import add_special_tokens, byte_level, special_tokens
 from engine.speech import Control, Pronunciation, Segment, Span, SpeechRequest
 
@@ -100,8 +100,8 @@ def test_state_tags_lead_and_inline_tags_stand_where_they_were(
         writer, tokenizer, "One two three",
         control("prosody:pause", 4), control("prosody:pitch_low", 0), control("emotion:fear", 0),
         control("style:singing", 8),
-    ) == ["<|text|>", "<|emotion:fear|>", "<|prosody:pitch_low|>", "One ", "<|prosody:pause|>", "two ",
-          "<|style:singing|>", "three", "<|audio|>"]  # fmt: skip
+    ) == ["<|text|>", "<|emotion:fear|>", "<|prosody:pitch_low|>", "One ", "<|prosody:pause|>", " two ",
+          "<|style:singing|>", " three", "<|audio|>"]  # fmt: skip
 
 
 def test_of_several_states_of_one_kind_at_one_place_the_last_holds(
@@ -121,7 +121,7 @@ def test_tags_carried_from_earlier_segments_lead_unless_the_segment_replaces_the
     found = spelled(tokenizer, writer.text_block(given, request()).ids)
     assert found == [
         "<|text|>", "<|emotion:anger|>", "<|style:whispering|>", "<|prosody:speed_fast|>", "Go ",
-        "<|prosody:pitch_low|>", "on", "<|audio|>",
+        "<|prosody:pitch_low|>", " on", "<|audio|>",
     ]  # fmt: skip
 
 
@@ -180,12 +180,50 @@ def test_what_the_model_cannot_do_is_said(writer: PromptWriter) -> None:
     ]
 
 
-def test_tags_alone_make_a_block(writer: PromptWriter, tokenizer: PromptTokenizer) -> None:
-    assert written(writer, tokenizer, " ", control("prosody:pause", 1)) == [
+def test_a_sound_alone_makes_a_block(writer: PromptWriter, tokenizer: PromptTokenizer) -> None:
+    assert written(writer, tokenizer, " ", control("sfx:cough", 1)) == [
         "<|text|>",
-        "<|prosody:pause|>",
+        "<|sfx:cough|>",
+        "Ahem",
         "<|audio|>",
     ]
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\n", "...!?", "—", "\u200b", "😀", "。", " ،؟ "])
+@pytest.mark.parametrize("names", [(), ("emotion:fear",), ("prosody:pause",), ("style:singing", "prosody:long_pause")])
+def test_without_a_word_or_a_sound_there_is_no_prompt(writer: PromptWriter, text: str, names: tuple[str, ...]) -> None:
+    """It would be answered with invented speech."""
+    block = writer.text_block(segment(text, *(control(name, 0) for name in names)), request())
+    assert block.ids == ()
+    left_out = [name for name in names if name.endswith("pause")]
+    assert [notice.detail for notice in block.notices] == left_out
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "wanted"),
+    [
+        ("Well there", 5, ["Well ", "<|prosody:pause|>", " there"]),
+        ("Well  there", 5, ["Well ", "<|prosody:pause|>", " there"]),
+        ("Wellthere", 4, ["Well", "<|prosody:pause|>", "there"]),
+        ("Well there", 0, ["<|prosody:pause|>", "Well there"]),
+        ("Well there", 10, ["Well there", "<|prosody:pause|>"]),
+    ],
+)
+def test_the_space_around_a_tag_is_on_both_sides_of_it(
+    writer: PromptWriter, tokenizer: PromptTokenizer, text: str, at: int, wanted: list[str]
+) -> None:
+    """Of two, the front-end keeps the one in front; in the texts that the model was trained on both stand."""
+    assert written(writer, tokenizer, text, control("prosody:pause", at))[1:-1] == wanted
+
+
+def test_breaks_at_one_place_are_one_and_what_they_ask_for_is_said(writer: PromptWriter) -> None:
+    def block(*amounts: float) -> TextBlock:
+        breaks = [control("prosody:break", 5, amount) for amount in amounts]
+        return writer.text_block(segment("Well there", *breaks), request())
+
+    assert block(0.1, 0.15).ids == block(0.25).ids
+    assert block(3.0, 3.0).ids == block(6.0).ids
+    assert [block(*amounts).pause_s for amounts in ((), (0.1,), (0.3,), (1.0,), (9.0,))] == [0.0, 0.0, 0.7, 1.5, 4.5]
 
 
 def test_a_checkpoint_without_a_tag_says_so_and_leaves_it_out(tmp_path: Path, tiny_folder: Path) -> None:
@@ -321,7 +359,7 @@ def test_prompts_have_the_ids_that_the_public_tokenizer_gives(tmp_path: Path) ->
         151667, 151672, 13936, 311, 67201, 55336, 398, 13, 1096, 374, 279, 1156, 3946, 472, 61147, 12352, 348, 18,
         49615, 12507, 13, 151670,
     )  # fmt: skip
-    text = "Welcome aboard. Hello there  and thanks for listening."
+    text = "Welcome aboard. Hello there and thanks for listening."
     tagged = segment(text, control("emotion:elation", 0), control("prosody:pause", len("Welcome aboard. Hello there ")))
     assert head + writer.text_block(tagged, request()).ids == (
         151667, 151672, 151681, 13936, 36506, 13, 21927, 1052, 220, 151722, 323, 9339, 369, 14289, 13, 151670,
