@@ -27,6 +27,7 @@ from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -196,11 +197,10 @@ class VoiceStore:
             return None
         try:
             record = json.loads((self.root / voice_id / "voice.json").read_text(encoding="utf-8"))
-            if record["version"] != FORMAT_VERSION:
-                return None
-            return Voice(**{**record, "remarks": tuple(record["remarks"])})
-        except (OSError, ValueError, TypeError, KeyError):
+            voice = Voice(**{**record, "remarks": tuple(record["remarks"])})
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return None
+        return voice if voice.id == voice_id and _is_sound(voice) else None
 
     def all(self) -> tuple[Voice, ...]:
         """Every voice, oldest first."""
@@ -487,6 +487,19 @@ def _voice_id(upload: VoiceUpload) -> str:
         digest.update(len(data).to_bytes(8, "little") + data)
     digest.update(upload.recording)
     return f"voice-{digest.hexdigest()}"
+
+
+def _is_sound(voice: Voice) -> bool:
+    """A record that was read is what one that was written would be."""
+    texts = (voice.name, voice.consent, voice.created, *voice.remarks)
+    maybe = (voice.owner, voice.transcript, voice.language)
+    return (
+        voice.version == FORMAT_VERSION
+        and all(isinstance(text, str) for text in texts)
+        and all(text is None or isinstance(text, str) for text in maybe)
+        and isinstance(voice.duration_s, float)
+        and 0 < voice.duration_s < inf
+    )
 
 
 def _codes_name(codec_key: str) -> str:

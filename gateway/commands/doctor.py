@@ -172,12 +172,10 @@ def _graphics() -> Finding:
             check=True,
         ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
-        return Finding(
-            "absent", "graphics: no NVIDIA GPU answers; the embedded voice needs none, the family higgs does"
-        )
+        return Finding("absent", "graphics: no NVIDIA GPU answers; the embedded voice needs none, larger families do")
     names = "; ".join(answer.splitlines())
     if importlib.util.find_spec("torch") is None:
-        return Finding("absent", f"graphics: {names}, but no torch to use it: pip install 'antiphon[higgs]'")
+        return Finding("absent", f"graphics: {names}, but no torch to use it; the extra of a family brings it")
     return Finding("ok", f"graphics: {names}")
 
 

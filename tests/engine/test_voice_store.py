@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -316,11 +317,24 @@ def test_what_is_no_id_reaches_no_path(library: VoiceLibrary, name: str) -> None
     assert not library.delete(name, None)
 
 
-@pytest.mark.parametrize("record", ["", "{}", "[]", json.dumps({"version": 99})])
-def test_a_record_that_cannot_be_read_is_no_voice(library: VoiceLibrary, tmp_path: Path, record: str) -> None:
-    voice = library.add(upload())
-    (tmp_path / "voices" / voice.id / "voice.json").write_text(record)
-    assert library.of("key-1") == ()
+NO_RECORDS: tuple[Any, ...] = (
+    "", "[]", "{}", "[" * 100_000, {"version": 99}, {"id": "voice-" + "0" * 20}, {"another": 1},
+    *({field: value} for field in ("name", "consent", "created") for value in (None, 5, True, ["x"], {})),
+    *({field: value} for field in ("owner", "transcript", "language") for value in (5, True, ["x"], {})),
+    *({"remarks": value} for value in (None, 5, [None], [1])),
+    *({"duration_s": value} for value in (None, "4.0", True, -1.0, 0.0, float("nan"), float("inf"))),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("change", NO_RECORDS, ids=lambda change: repr(change)[:40])
+def test_a_record_that_is_not_as_written_is_no_voice_and_harms_no_other(
+    library: VoiceLibrary, tmp_path: Path, change: Any
+) -> None:
+    voice, other = library.add(upload()), library.add(upload(recording=packed(speech(5.0))))
+    path = tmp_path / "voices" / voice.id / "voice.json"
+    path.write_text(change if isinstance(change, str) else json.dumps(json.loads(path.read_text()) | change))
+    assert library.of("key-1") == (other,)
+    assert library_at(tmp_path / "voices", CountingEncoder()).of("key-1") == (other,)
 
 
 def test_what_an_interrupted_write_left_is_swept_at_the_next_start(tmp_path: Path) -> None:

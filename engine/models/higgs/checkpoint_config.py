@@ -25,7 +25,7 @@ DEFAULT_ROPE_THETA = 1_000_000.0
 MAX_WIDTH = 1 << 20
 """Of any size in a checkpoint: channels, vocabulary, positions. Beyond it stand slips of the pen."""
 MAX_DEPTH = 1024
-"""Of layers and heads."""
+"""Of layers, heads and what one of them holds."""
 MAX_CODEBOOKS = 64
 MAX_ENTRIES = (1 << 15) - 2
 """Of a codebook: its codes and the two marks are kept in 16 bits."""
@@ -183,7 +183,7 @@ def _backbone(text: _Section) -> BackboneGeometry:
     heads, kv_heads = text.whole("num_attention_heads", 1, MAX_DEPTH), text.whole("num_key_value_heads", 1, MAX_DEPTH)
     if heads % kv_heads:
         raise ValueError(f"num_attention_heads is {heads}, no multiple of num_key_value_heads, which is {kv_heads}")
-    head_size = text.whole("head_dim", 2)
+    head_size = text.whole("head_dim", 2, MAX_DEPTH)
     if head_size % 2:
         raise ValueError(f"head_dim is {head_size}; rotary positions need an even one")
     return BackboneGeometry(

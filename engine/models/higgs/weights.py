@@ -129,7 +129,8 @@ def part_bytes(geometry: HiggsGeometry, settings: HiggsSettings) -> Mapping[str,
     encoder = ReferenceEncoder(geometry.codec, decoder.quantizer, meta)
     shared = {id(p) for p in decoder.parameters()}
     return {
-        "backbone": _size(Backbone(b, dtype, meta, settings.is_rope_rounded)) + b.max_positions * b.head_size * 4,
+        "backbone": _size(Backbone(replace(b, max_positions=1), dtype, meta, False))
+        + b.max_positions * b.head_size * 4,
         "codebooks": _size(
             CodebookHead(geometry.codebooks, geometry.codes, b.channels, geometry.is_head_tied, dtype, meta)
         ),

@@ -117,6 +117,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("text_config.hidden_act", "gelu", "hidden_act"),
     ("text_config.head_dim", ..., "lacks text_config.head_dim"),
     ("text_config.head_dim", 127, "head_dim is 127"),
+    ("text_config.head_dim", 1 << 20, "head_dim is 1048576"),
     ("text_config.num_key_value_heads", 5, "num_attention_heads is 32, no multiple of num_key_value_heads, which is 5"),
     ("text_config.attention_bias", True, "attention_bias is True"),
     ("text_config.use_sliding_window", True, "use_sliding_window is True"),
