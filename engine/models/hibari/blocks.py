@@ -121,6 +121,8 @@ class _Call:
     """Silence between the phrase and what follows it in the call; None where it runs on without any."""
     pause_frames: int
     """Silence that is wanted after a phrase that goes on, `silence_frames` and the next one's lead included."""
+    fades_in: bool
+    """Whether the phrase begins in the midst of sound, of which what comes before was not said by this call."""
 
     @property
     def lead_frames(self) -> int:
@@ -185,12 +187,13 @@ class Composer:
         levels = frame_levels_dbfs(acoustics)
         is_silent = levels < config.AUDIBLE_DBFS
 
-        begin = max(int(heard_at[len(left)]) - (SEAM_LEAD_FRAMES if runs_on else 0), 0)
+        begin, fades_in = max(int(heard_at[len(left)]) - (SEAM_LEAD_FRAMES if runs_on else 0), 0), False
         if not left:
             begin = max(_run_length(is_silent) - LEAD_IN_FRAMES, _plain_start(levels) - config.MAX_ONSET_FRAMES, 0)
         elif not runs_on:
             gap = _gap(is_silent, int(heard_at[max(len(left) - 3, 0)]), begin + LABEL_LAG_FRAMES)
-            begin = begin if gap is None else max(gap[1] - LEAD_IN_FRAMES, gap[0])
+            fades_in = gap is None
+            begin = max(begin - 1, 0) if gap is None else max(gap[1] - LEAD_IN_FRAMES, gap[0])
 
         end, gap_frames, pause_frames = count - RIGHT_FRAMES, None, 0
         if right:
@@ -209,7 +212,7 @@ class Composer:
                 pause = _Pause.at(levels, gap, ratio)
                 end, pause_frames = min(end, pause.end), pause.wanted_frames
         end = max(end, begin + 1)
-        return _Call(acoustics, levels, heard_at, tuple(offsets), begin, end, gap_frames, pause_frames)
+        return _Call(acoustics, levels, heard_at, tuple(offsets), begin, end, gap_frames, pause_frames, fades_in)
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,6 +438,10 @@ def _edits(call: _Call, phrase: Phrase) -> FrameEdits:
     final = phrase.deliveries[-1].final_semitones
     if final and phrase.ending in ("sentence", "paragraph", "end"):
         f0 *= _final_bend(f0, call.begin, call.end, final)
+    if call.fades_in:
+        gain[call.begin : call.begin + len(config.FADE_IN)] *= np.asarray(config.FADE_IN, np.float32)[
+            : count - call.begin
+        ]
     furthest = max(
         abs(delivery.pitch_semitones) + config.VOICE_SPREAD_SEMITONES * max(delivery.range_ratio - 1.0, 0.0)
         for delivery in phrase.deliveries

@@ -30,6 +30,8 @@ MAX_ONSET_FRAMES: Final = 4
 loudest. A faint consonant ("thank") takes six to get there, of which the first are silence and stay out; measured over
 209 sentences, no frame above -67 dBFS goes."""
 
+FADE_IN: Final = (0.0, 0.33, 0.67)
+"""Gain of the first frames of a phrase that begins in the midst of sound, where the one before has died away."""
 SEAM_LEAD_FRAMES: Final = 2
 """Where phrases run on, the cut is so many frames before the next word, out of reach of what a stand-in for that word
 did to the sounds before it."""

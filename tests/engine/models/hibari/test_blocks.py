@@ -230,6 +230,17 @@ def pitches(block: Block) -> np.ndarray:
     return f0
 
 
+@pytest.mark.parametrize(
+    ("left", "right"), [("once", "a minute."), ("We are", "all alone now."), ("They were really", "willing to go.")]
+)
+def test_speech_that_begins_in_the_midst_of_sound_begins_softly(left: str, right: str) -> None:
+    """What was said before has died away: nothing is carried over."""
+    pcm = whole(composed(right, before=left)).astype(np.float64)
+    assert abs(pcm[0]) < 0.1 * np.abs(pcm[:2400]).max()
+    bend = np.abs(np.diff(np.concatenate([np.zeros(2), pcm]), 2))
+    assert bend[:4].max() <= max(np.percentile(bend[:2400], 99) * 1.5, 1e-3)
+
+
 def test_the_samples_at_a_join_are_one_overlap_add() -> None:
     first = composed("We are", "forced", after="all alone now.")
     assert first.seam.spectra is not None
