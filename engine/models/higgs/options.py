@@ -142,9 +142,10 @@ def useful_block_positions(geometry: HiggsGeometry, settings: HiggsSettings) -> 
     """Positions that a block needs, without what stands before it, to say a sentence."""
     cadence = text_cadence(geometry, settings)
     rows = ceil(USEFUL_BLOCK_S * geometry.codec.frames_per_s) + geometry.codebooks - 1
-    if cadence is None:
-        return min(rows, settings.max_block_rows) + min(USEFUL_BLOCK_TOKENS, settings.max_text_tokens)
-    return min(rows, settings.max_block_rows) + cadence.text_positions(cadence.max_tokens)
+    tokens = min(USEFUL_BLOCK_TOKENS, settings.max_text_tokens)
+    if cadence is not None:
+        tokens = cadence.text_positions(max(tokens, cadence.max_tokens))
+    return min(rows, settings.max_block_rows) + tokens
 
 
 def voice_problem(geometry: HiggsGeometry, settings: HiggsSettings, prompt_tokens: int) -> str | None:

@@ -162,13 +162,13 @@ def test_a_voice_fits_where_a_sentence_fits_after_it(geometry: HiggsGeometry, is
 
 
 @given(
-    first=st.integers(1, 40),
-    most=st.integers(1, 40),
-    right=st.none() | st.integers(0, 12),
+    first=st.integers(1, 15),
+    most=st.integers(5, 60),
+    right=st.none() | st.integers(0, 11),
     windows=st.integers(1, 2),
-    rows=st.integers(5, 60),
+    rows=st.integers(7, 60),
     prefill=st.integers(1, 8),
-    positions=st.integers(40, 400),
+    positions=st.integers(90, 500),
     is_token_streaming=st.booleans(),
 )
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
