@@ -35,6 +35,20 @@ MAX_STRIDE = 64
 MAX_STRIDES = 8
 RATES_HZ = (8_000, 192_000)
 ROPE_KEYS = frozenset(("rope_theta", "rope_type", "type", "partial_rotary_factor"))
+FIXED: Mapping[str, Mapping[str, object]] = {
+    "text_config": {
+        "model_type": "qwen3", "hidden_act": "silu", "attention_bias": False, "use_sliding_window": False,
+    },
+    "audio_tokenizer_config": {
+        "kernel_size": 3, "unit_kernel_size": 3, "channel_ratios": [1, 1], "strides": [1, 1], "block_dilations": [1, 1],
+    },
+    "audio_tokenizer_config.acoustic_model_config": {"model_type": "dac"},
+    "audio_tokenizer_config.semantic_model_config": {
+        "model_type": "hubert", "hidden_act": "gelu", "feat_extract_activation": "gelu", "feat_extract_norm": "group",
+        "conv_bias": False, "do_stable_layer_norm": False, "feat_proj_layer_norm": True, "conv_pos_batch_norm": False,
+    },
+}  # fmt: skip
+"""By section: what is built in, where the file says anything about it."""
 SHOWN_CHARS = 60
 
 
@@ -115,6 +129,10 @@ class _Section:
         if key in self:
             self.require(key, wanted)
 
+    def require_fixed(self) -> None:
+        for key, wanted in FIXED[self._name].items():
+            self.require_if_there(key, wanted)
+
     def _whole(self, key: str, value: object, least: int, most: int) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             raise self._refusal(key, f"whole numbers from {least} to {most}")
@@ -172,10 +190,7 @@ def _geometry(config: _Section) -> HiggsGeometry:
 
 
 def _backbone(text: _Section) -> BackboneGeometry:
-    text.require("hidden_act", "silu")
-    text.require_if_there("model_type", "qwen3")
-    text.require_if_there("attention_bias", False)
-    text.require_if_there("use_sliding_window", False)
+    text.require_fixed()
     if "layer_types" in text:
         layer_types = text.value("layer_types")
         if not isinstance(layer_types, list) or any(kind != "full_attention" for kind in layer_types):
@@ -225,6 +240,8 @@ def _rope_theta(text: _Section) -> float:
 def _codec(config: _Section) -> CodecGeometry:
     """From transformers' layout of a HiggsAudioV2Tokenizer config."""
     acoustic = config.section("acoustic_model_config")
+    config.require_fixed()
+    acoustic.require_fixed()
     up = acoustic.wholes("upsampling_ratios", MIN_STRIDE, MAX_STRIDE, MAX_STRIDES)
     down = acoustic.wholes("downsampling_ratios", MIN_STRIDE, MAX_STRIDE, MAX_STRIDES)
     if prod(up) != prod(down):
@@ -260,6 +277,7 @@ def _codec(config: _Section) -> CodecGeometry:
 
 
 def _semantic(config: _Section) -> SemanticGeometry:
+    config.require_fixed()
     conv = [config.wholes(f"conv_{what}", 1, MAX_WIDTH, MAX_DEPTH) for what in ("dim", "kernel", "stride")]
     if len({len(values) for values in conv}) > 1:
         raise ValueError("conv_dim, conv_kernel and conv_stride are not of one length")

@@ -160,6 +160,11 @@ NO_CODECS: list[tuple[str, Any, str]] = [
     ("semantic_model_config.conv_stride", [0] * 7, "conv_stride"),
     ("semantic_model_config.num_attention_heads", 5, "no multiple of num_attention_heads, which is 5"),
     ("semantic_model_config.num_conv_pos_embedding_groups", 0, "num_conv_pos_embedding_groups is 0"),
+    ("block_dilations", [1, 3], r"block_dilations is \[1, 3\]; only \[1, 1\]"),
+    ("unit_kernel_size", 5, "unit_kernel_size is 5; only 3"),
+    ("acoustic_model_config.model_type", "encodec", "only 'dac'"),
+    ("semantic_model_config.do_stable_layer_norm", True, "do_stable_layer_norm is True; only False"),
+    ("semantic_model_config.hidden_act", "relu", "hidden_act is 'relu'; only 'gelu'"),
     ("semantic_model_config.layer_norm_eps", "x", "layer_norm_eps is 'x'"),
 ]
 
