@@ -8,14 +8,13 @@ A block's result never depends on other sequences: they decide when it is planne
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from engine.core.costs import Costs
 from engine.core.deadlines import Pacing
 from engine.core.flight import Fill, Launched
-from engine.core.growing_text import GrowingText
 from engine.core.heard import cut_at_heard
+from engine.core.intake import Intake, Prepare
 from engine.core.planner import Planner
 from engine.core.roster import Counters, Heard, Roster
 from engine.core.sequence import Block, BlockStatus, Sequence, SequenceStatus, Utterance
@@ -24,17 +23,13 @@ from engine.core.step import (
     BlockFrames,
     ModelSpec,
     PreparedPrompt,
-    PreparedText,
     RowOutcome,
     StepPlan,
     StepResult,
     Window,
 )
 from engine.core.tags_in_force import tags_in_force
-from engine.errors import SpeechFailedError, TooLongError
 from engine.speech import AudioChunk, Control, Notice, Pcm, Segment, SpeechRequest, WordTiming
-
-Prepare = Callable[[Segment, SpeechRequest], PreparedText]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +61,7 @@ class Scheduler:
         self._costs = Costs()
         self._planner = Planner(self._roster, self._costs)
         self._prepare = prepare
+        self._intake = Intake(spec, self._roster.residency, prepare)
         self._empty_pcm = empty_pcm
         self._next_id = 0
 
@@ -135,69 +131,13 @@ class Scheduler:
         if carried is None:
             carried = sequence.tags if utterance.request.tag_scope == "session" else ()
         segment = replace(segment, carried=carried)
-        block = self._grow(utterance, segment) or self._new_block(utterance, segment, now_s)
+        self._intake.take(utterance, segment, now_s)
         sequence.tags = utterance.tags = tags_in_force(segment)
         utterance.segments.append(segment)
         utterance.timeline.note("queued", now_s)
-        if segment.boundary == "end" or self._is_good_end(block):
-            utterance.close_text()
         out: list[Delivery] = []
         self._settle(sequence, now_s, out)
         return out
-
-    def _grow(self, utterance: Utterance, segment: Segment) -> Block | None:
-        """The utterance's growing block with the segment in it; None where there is none, or no room in it."""
-        block = utterance.growing
-        if block is None or block.text is None:
-            return None
-        continuation = replace(segment, carried=(), is_continuation=True)
-        prepared = self._prepare(continuation, utterance.request)
-        if not block.text.has_room(prepared.tokens):
-            utterance.close_text()
-            return None
-        block.grow(continuation, prepared)
-        return block
-
-    def _new_block(self, utterance: Utterance, segment: Segment, now_s: float) -> Block:
-        prepared = self._prepare(segment, utterance.request)
-        text = None
-        if self.spec.codebooks and prepared.tokens:
-            prepared, text = self._fitted(prepared, utterance.prompt)
-        block = Block(utterance, segment, prepared, self.spec.codebooks, now_s, text)
-        if text is not None:
-            text.append(prepared)
-            utterance.growing = block
-        utterance.queue.append(block)
-        utterance.pending_blocks += 1
-        return block
-
-    def _fitted(self, prepared: PreparedText, prompt: PreparedPrompt) -> tuple[PreparedText, GrowingText | None]:
-        """A segment with no more rows than its context will have room for, and the text that it begins where text
-        grows."""
-        codebooks, cadence = self.spec.codebooks, self.spec.text_cadence
-        if prepared.max_rows < codebooks:
-            raise SpeechFailedError(
-                f"the model prepared {prepared.max_rows} rows for a segment; it takes at least {codebooks}"
-            )
-        max_tokens = prepared.tokens if cadence is None else max(prepared.tokens, cadence.max_tokens)
-        text_positions = max_tokens if cadence is None else cadence.text_positions(max_tokens)
-        max_rows = prepared.max_rows if cadence is None else max(prepared.max_rows, cadence.max_rows)
-        most = self._roster.residency.most_positions
-        if most is not None:
-            max_rows = min(max_rows, most - prompt.tokens - text_positions)
-        least_rows = prepared.max_rows if prepared.least_rows is None else prepared.least_rows
-        if max_rows < max(codebooks, least_rows):
-            raise TooLongError(
-                f"the segment needs {prompt.tokens + text_positions + least_rows} positions with its voice prompt; "
-                f"a context has {most}"
-            )
-        prepared = replace(prepared, max_rows=min(prepared.max_rows, max_rows))
-        return prepared, None if cadence is None else GrowingText(cadence, max_tokens, max_rows)
-
-    def _is_good_end(self, block: Block) -> bool:
-        """A growing text with plenty in it ends at the end of a sentence, lest it should have to in mid-sentence."""
-        is_sentence_end = block.segments[-1].boundary in ("sentence", "paragraph")
-        return is_sentence_end and block.text is not None and block.text.is_half_full
 
     def finish(self, utterance_id: int, now_s: float) -> list[Delivery]:
         """No more segments. Answers the final chunk where everything has been delivered before."""
