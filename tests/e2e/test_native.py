@@ -11,6 +11,7 @@ import pytest
 
 from tests.fakes.fake_model import WholeFramesModel
 from tests.fakes.gateway import Call, Peer, RunningGateway, running_gateway
+from tests.fakes.streamed_model import StreamedRowsModel
 
 TEXT = "Hello there, this is the first clause. And this is another sentence, spoken while it is written."
 
@@ -436,3 +437,39 @@ async def test_two_sockets_hear_each_their_own_text(gateway: RunningGateway) -> 
                 await say(peer, "u", text)
                 alone.append(peer.audio("u"))
         assert [one.audio("u"), two.audio("u")] == alone
+
+
+async def test_a_model_that_streams_text_speaks_while_words_come_and_a_flush_lets_all_of_it_out() -> None:
+    model = StreamedRowsModel()
+    async with running_gateway(model) as gateway, Call(gateway) as peer:
+        model.finished.clear()  # what the gateway says to itself at its start
+        await peer.send(type="config", max_ahead_ms=None)
+        for word in ("It ", "speaks ", "before ", "the "):
+            await peer.send(type="text", utterance="u", text=word)
+        await peer.until("audio", utterance="u")
+        await peer.send(type="text", utterance="u", text="sentence")
+        await peer.send(type="flush", utterance="u", id="f")
+        await peer.until("flushed", utterance="u")
+        heard = len(peer.audio("u"))
+        await peer.send(type="text", utterance="u", text=" is over. \n")
+        await peer.send(type="end", utterance="u")
+        done = await peer.until("done", utterance="u")
+        assert done["reason"] == "complete"
+        assert done["chars"] == len("It speaks before the sentence is over. \n")
+    blocks = list(model.finished.values())
+    assert "".join(one for block in blocks for one in block.fed) == "It speaks before the sentenceis over."
+    frames = [block.frames or 0 for block in blocks]
+    assert done["audio_samples"] == sum(frames) * 960
+    assert 0 < heard < sum(frames) * 960 * 2
+
+
+async def test_a_cancelled_stream_of_words_leaves_the_next_one_whole() -> None:
+    async with running_gateway(StreamedRowsModel()) as gateway, Call(gateway) as peer:
+        for number in range(5):
+            await peer.send(type="text", utterance=f"cut {number}", text="Some words that will be cut off here ")
+            await peer.until("audio", utterance=f"cut {number}")
+            await peer.send(type="cancel", utterance=f"cut {number}")
+            await peer.until("cancelled", utterance=f"cut {number}")
+        await peer.send(type="text", utterance="whole", text="And this one is not.")
+        await peer.send(type="end", utterance="whole")
+        assert (await peer.until("done", utterance="whole"))["reason"] == "complete"

@@ -23,7 +23,7 @@ from engine.core.step import (
     VocodeItem,
     Window,
 )
-from engine.speech import Segment, SpeechRequest
+from engine.speech import ModelInfo, Segment, SpeechRequest
 from tests.fakes.fake_model import BEGIN, DELAYED_ROWS_SPEC, END, DelayedRowsModel, FakeText, code, segment_pcm
 
 CADENCE = TextCadence(first_rows=11, rows_per_token=4, max_waits=5, max_rows=300, max_tokens=24, max_hold_s=2.0)
@@ -61,6 +61,10 @@ class StreamedRowsModel(DelayedRowsModel):
         self.cadence = spec.text_cadence
         self.streamed: dict[tuple[int, int], _Streamed] = {}
         self.finished: dict[tuple[int, int], _Streamed] = {}
+
+    @property
+    def info(self) -> ModelInfo:
+        return replace(super().info, text_unit="word")
 
     def prepare(self, segment: Segment, request: SpeechRequest) -> PreparedText:
         self.prepared.append(segment)
