@@ -69,6 +69,8 @@ export class Connection {
   #last_seq = 0;
   /** The session to fall back on while a kept one is asked for. @type {import("./native_codec.js").ReadyMessage | null} */
   #fresh = null;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #resume_timeout;
   /** @type {((is_ready: boolean) => void)[]} */
   #waiters = [];
   /** @type {ConnectionState} */
@@ -240,8 +242,10 @@ export class Connection {
       };
       socket.onclose = (event) => {
         clearTimeout(timeout);
+        clearTimeout(this.#resume_timeout);
         clearInterval(this.#heartbeat);
         this.#socket = null;
+        this.#fresh = null;
         if (is_established) this.#closed(event);
         else this.#explainFailure(event).then(reject, reject);
       };
@@ -252,13 +256,21 @@ export class Connection {
   #establish(ready) {
     this.#is_pong_due = false;
     this.#heartbeat = setInterval(() => this.#beat(), HEARTBEAT_MS);
-    this.#enter({ kind: "ready" });
     if (this.#resume_token !== null && this.#events.isInUse()) {
       this.#fresh = ready;
-      this.send({ type: "resume", resume_token: this.#resume_token, last_seq: this.#last_seq });
+      const resume = { type: "resume", resume_token: this.#resume_token, last_seq: this.#last_seq };
+      this.#socket?.send(encodeMessage(/** @type {import("./native_codec.js").ClientMessage} */ (resume)));
+      // Nothing else goes out before the answer: it would overtake what was written while the connection was away.
+      this.#resume_timeout = setTimeout(() => this.#socket?.close(), READY_TIMEOUT_MS);
       return;
     }
     this.#last_seq = 0;
+    this.#beginAnew(ready);
+  }
+
+  /** @param {import("./native_codec.js").ReadyMessage} ready */
+  #beginAnew(ready) {
+    this.#enter({ kind: "ready" });
     this.#events.onLost();
     this.#begin(ready);
   }
@@ -276,17 +288,19 @@ export class Connection {
     if (message.type === "pong") {
       this.#is_pong_due = false;
     } else if (message.type === "resumed") {
+      clearTimeout(this.#resume_timeout);
       this.#fresh = null;
+      this.#enter({ kind: "ready" });
       this.#events.onResumed(message);
       return;
     } else if (message.type === "error" && message.utterance === undefined) {
       this.#last_error = message;
       const fresh = this.#fresh;
       if (fresh !== null && (message.code === "resume_unknown" || message.code === "resume_gap")) {
+        clearTimeout(this.#resume_timeout);
         this.#fresh = null;
         this.#last_seq = message.seq ?? 0;
-        this.#events.onLost();
-        this.#begin(fresh);
+        this.#beginAnew(fresh);
         return;
       }
     }
