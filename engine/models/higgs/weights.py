@@ -172,9 +172,10 @@ def step_bytes(geometry: HiggsGeometry, settings: HiggsSettings) -> int:
     contexts that attention gathers, logits."""
     b, width = geometry.backbone, settings.torch_dtype.itemsize
     decode = max(settings.max_decode_batch, 1)
-    rows = settings.max_prefill_tokens + decode * (MOST_INSERTED if settings.is_token_streaming else 1)
+    prefill = settings.max_prefill_tokens + (decode * MOST_INSERTED if settings.is_token_streaming else 0)
+    rows = prefill + decode
     layer = 2 * b.inner + (b.heads + 2 * b.kv_heads) * b.head_size + ACTIVATION_COPIES * b.channels
-    queries = MAX_PADDING * settings.max_prefill_tokens * b.heads
+    queries = MAX_PADDING * prefill * b.heads
     masks = queries // b.kv_heads * settings.max_context_tokens * MASK_BYTES
     contexts = decode * settings.max_context_tokens * b.kv_heads * b.head_size * 2
     logits = (decode + settings.max_sequences) * geometry.codebooks * geometry.codes * 4 * LOGIT_COPIES

@@ -251,6 +251,10 @@ def test_no_step_takes_more_than_its_budget(wide_folder: Path, context_tokens: i
             parameters = SamplingParameters(0.8, 0.8, 30, 0)
             sample_rows(logits, [DrawKey(parameters, 0, row) for row in range(len(wanted))])
 
+    streaming = replace(settings, is_token_streaming=True)
+    inserted = peak_bytes(lambda: step([180, 20, 20, 20, *[3] * 8], 0))
+    assert inserted <= step_bytes(model._geometry, streaming), "text goes in beside a whole prefill"
+    assert step_bytes(model._geometry, streaming) > step_bytes(model._geometry, settings)
     budget = step_bytes(model._geometry, settings)
     peaks = [
         peak_bytes(lambda lengths=lengths, decodes=decodes: step(lengths, decodes))  # type: ignore[misc]
