@@ -15,7 +15,7 @@ from engine.config import EngineSettings
 from engine.core.scheduler import Delivery, Failed, Scheduler
 from engine.core.step import StepPlan, StepResult, TextCadence
 from engine.errors import TooLongError
-from engine.speech import AudioChunk, Boundary, Segment, SpeechRequest
+from engine.speech import AudioChunk, Boundary, Pcm, Segment, SpeechRequest
 from tests.fakes.fake_model import (
     SAMPLES_PER_FRAME,
     DelayedRowsModel,
@@ -282,9 +282,12 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert spoken.is_finished
         assert sum(one.is_segment_end for one in spoken.chunks) == len(spoken.texts)
         if not spoken.is_tainted:
-            parts = [segment_pcm(text, len(text) * self.model.frames_per_char) for text in spoken.texts]
-            whole = np.concatenate([np.zeros(0, np.float32), *parts])
+            whole = np.concatenate([np.zeros(0, np.float32), *self.sound_of(spoken)])
             assert np.array_equal(np.concatenate([one.pcm for one in spoken.chunks]), whole)
+
+    def sound_of(self, spoken: _Spoken) -> list[Pcm]:
+        """What is to be heard of a whole utterance."""
+        return [segment_pcm(text, len(text) * self.model.frames_per_char) for text in spoken.texts]
 
     @invariant()
     def every_page_has_one_owner(self) -> None:
@@ -389,20 +392,11 @@ class WholeFramesMachine(SchedulerMachine):
         return WholeFramesModel(spec, frames_per_char=1)
 
 
-class SeveralPlansMachine(SchedulerMachine):
+class SeveralPlansMachine(WholeFramesMachine):
     """Prefills of different lanes and windows run side by side and land in any order."""
 
     def make_model(self) -> FakeModel:
-        spec = small_spec(
-            WholeFramesModel().spec,
-            max_plans=4,
-            max_sequences=3,
-            max_prefill_tokens=1,
-            first_window_frames=2,
-            max_window_frames=6,
-            max_windows_per_tick=2,
-            history_blocks=2,
-        )
+        spec = small_spec(super().make_model().spec, max_plans=4, max_prefill_tokens=1)
         return WholeFramesModel(spec, frames_per_char=1)
 
 
@@ -453,17 +447,17 @@ class StreamedTextMachine(SchedulerMachine):
             assert kinds in (["audio", "text", "begin_audio"], ["audio", "end_text", "begin_audio"])
         assert len(plan.decode) + len(insertions) <= self.model.spec.max_decode_batch
 
-    def check_whole(self, spoken: _Spoken) -> None:
-        assert spoken.is_finished
-        assert sum(one.is_segment_end for one in spoken.chunks) == len(spoken.texts)
-        if spoken.is_tainted:
-            return
+    def sound_of(self, spoken: _Spoken) -> list[Pcm]:
         assert isinstance(self.model, StreamedRowsModel)
         blocks = [block for block in self.model.finished.values() if block.name in spoken.texts]
         assert "".join(one for block in blocks for one in block.fed) == "".join(spoken.texts)
-        parts = [segment_pcm(block.name, block.frames or 0) for block in blocks]
-        whole = np.concatenate([np.zeros(0, np.float32), *parts])
-        assert np.array_equal(np.concatenate([one.pcm for one in spoken.chunks]), whole)
+        return [segment_pcm(block.name, block.frames or 0) for block in blocks]
+
+    def teardown(self) -> None:
+        super().teardown()
+        assert isinstance(self.model, StreamedRowsModel)
+        if sys.exception() is None:
+            assert not self.model.streamed, "the model still holds codes"
 
 
 def _case(machine: type[RuleBasedStateMachine], examples: int) -> Any:
