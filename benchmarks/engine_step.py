@@ -35,7 +35,7 @@ from engine.core.step import (
     StepResult,
     Window,
 )
-from engine.speech import ModelInfo, Segment, Span, SpeechRequest, VoiceInfo
+from engine.speech import ModelInfo, Segment, SpeechRequest, VoiceInfo
 
 TEXT = "A sentence of the usual length, neither short nor long."
 FRAMES = 100
@@ -118,8 +118,7 @@ async def measure(sequences: int, seconds: float, rounds: int) -> list[Measured]
     model = AnsweringModel(sequences)
     engine = LocalEngine(model, EngineSettings())
     await engine.start()
-    sources = tuple(Span(i, i + 1) for i in range(len(TEXT)))
-    segment = Segment(TEXT, Span(0, len(TEXT)), sources, "sentence")
+    segment = Segment.verbatim(TEXT, "sentence")
     is_over = False
 
     async def talk(number: int) -> None:

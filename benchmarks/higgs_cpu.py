@@ -33,7 +33,7 @@ from engine.models.higgs.config import HiggsSettings
 from engine.models.higgs.model import HiggsModel
 from engine.models.higgs.tiny_checkpoint import TinyShape, write_tiny_checkpoint
 from engine.runtime.weights import Checkpoint
-from engine.speech import Segment, Span, SpeechRequest
+from engine.speech import Segment, SpeechRequest
 
 SHAPE = TinyShape(
     channels=640, inner=1792, layers=12, heads=10, kv_heads=5, head_size=64, decoder_channels=256, vocabulary=1024
@@ -68,9 +68,7 @@ def ours(model: HiggsModel, streams: int, steps: int) -> Measured:
     """Decode ticks of `streams` sequences."""
     pages = CONTEXT_TOKENS // model.spec.page_tokens
     tables = [tuple(range(pages * i, pages * (i + 1))) for i in range(streams)]
-    sources = tuple(Span(i, i + 1) for i in range(len(TEXT)))
-    segment = Segment(TEXT, Span(0, len(TEXT)), sources, "sentence")
-    text = model.prepare(segment, SpeechRequest("default", 0))
+    text = model.prepare(Segment.verbatim(TEXT, "sentence"), SpeechRequest("default", 0))
     piece = Piece("text", 0, 0, text.tokens, text.payload)
     model.execute(
         StepPlan(

@@ -38,7 +38,7 @@ from engine.models.higgs.prompt import PromptTokenizer
 from engine.models.higgs.tiny_checkpoint import write_tiny_checkpoint
 from engine.models.higgs.weights import HiggsParts, memory_plan, part_bytes, with_kv_that_fits
 from engine.runtime.runaway import RunawayLimits
-from engine.speech import Segment, Span, SpeechRequest
+from engine.speech import Segment, SpeechRequest
 
 FOUR_B = HiggsGeometry(
     BackboneGeometry(151936, 2560, 9728, 36, 32, 8, 128, 1e6, 1e-6, 32768), CodecGeometry(), 1026, True
@@ -63,10 +63,6 @@ class Clock:
     @property
     def left_s(self) -> float:
         return self.ends_at_s - time.perf_counter()
-
-
-def segment(text: str) -> Segment:
-    return Segment(text, Span(0, len(text)), tuple(Span(i, i + 1) for i in range(len(text))), "sentence")
 
 
 def random_model(geometry: HiggsGeometry, settings: HiggsSettings, tokenizer: PromptTokenizer) -> HiggsModel:
@@ -158,7 +154,7 @@ class Ticks:
 
     def __init__(self, model: HiggsModel) -> None:
         self.model = model
-        self.text = model.prepare(segment(TEXT[:60]), SpeechRequest("default", 0))
+        self.text = model.prepare(Segment.verbatim(TEXT[:60], "sentence"), SpeechRequest("default", 0))
         self.tables: list[tuple[int, ...]] = []
 
     def open(self, streams: int) -> None:
@@ -248,7 +244,7 @@ async def talk(engine: LocalEngine, streams: int, seconds: float) -> dict[str, A
         stream = session.open_stream(SpeechRequest("default", number))
         began = time.perf_counter()
         for _ in range(4):
-            stream.feed(segment(TEXT))
+            stream.feed(Segment.verbatim(TEXT, "sentence"))
         first, ends_at, late, audio = 0.0, 0.0, 0.0, 0.0
         async for chunk in stream:
             now = time.perf_counter()

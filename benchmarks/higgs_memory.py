@@ -29,7 +29,7 @@ from engine.core.scheduler import Scheduler, Spoken
 from engine.models.higgs.config import HiggsSettings
 from engine.models.higgs.model import HiggsModel
 from engine.models.higgs.tiny_checkpoint import write_tiny_checkpoint
-from engine.speech import Segment, Span, SpeechRequest
+from engine.speech import Segment, SpeechRequest
 
 TEXT = "Every lane says the same sentence, and goes on until it meets the limit of its rows."
 SAMPLED_EVERY_S = 0.003
@@ -71,8 +71,7 @@ def own_bytes() -> int:
 def speak_everywhere(model: HiggsModel, lanes: int) -> int:
     """Two utterances of two segments in each lane, all at once; answers the rows made."""
     scheduler = Scheduler(model.spec, EngineSettings().pacing, model.prepare, np.zeros(0, np.float32))
-    sources = tuple(Span(i, i + 1) for i in range(len(TEXT)))
-    segment = Segment(TEXT, Span(0, len(TEXT)), sources, "sentence")
+    segment = Segment.verbatim(TEXT, "sentence")
     for lane in range(lanes):
         sequence = scheduler.open_sequence()
         for turn in range(2):

@@ -90,6 +90,14 @@ class Segment:
     """It goes on where the segment before it ended, in the same text; filled in by the engine, for families that speak
     text while it is being written."""
 
+    @classmethod
+    def verbatim(
+        cls, text: str, boundary: Boundary = "end", start: int = 0, controls: tuple[Control, ...] = ()
+    ) -> Segment:
+        """Text that is spoken as it is: every code point is its own source, from input position `start` on."""
+        sources = tuple(Span(at, at + 1) for at in range(start, start + len(text)))
+        return cls(text, Span(start, start + len(text)), sources, boundary, controls)
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:

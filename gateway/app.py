@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from engine.engine import LocalEngine
 from engine.errors import EngineError
 from engine.models import load_model
-from engine.speech import Segment, Span, SpeechRequest
+from engine.speech import Segment, SpeechRequest
 from gateway import voice_routes
 from gateway.admission import Admission, AdmissionLimits
 from gateway.audio.encoder import warm_up as warm_up_audio
@@ -155,8 +155,7 @@ async def _warm_up(service: Service, on_ready: Callable[[], None]) -> None:
         session = service.engine.open_session("warm-up")
         try:
             stream = session.open_stream(SpeechRequest(voice=info.default_voice, seed=0))
-            sources = tuple(Span(place, place + 1) for place in range(len(WARM_UP_TEXT)))
-            stream.feed(Segment(WARM_UP_TEXT, Span(0, len(WARM_UP_TEXT)), sources, "end"))
+            stream.feed(Segment.verbatim(WARM_UP_TEXT))
             stream.finish()
             async for _ in stream:
                 pass

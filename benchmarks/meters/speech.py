@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.step import Forget, Opening, Piece, PrefillItem, StepPlan, StepResult, VocodeItem
-from engine.speech import Control, Segment, Span, SpeechRequest, WordTiming
+from engine.speech import Control, Segment, SpeechRequest, WordTiming
 from engine.speech_model import SpeechModel
 from gateway.text.front_end import Lexicon, TextFrontEnd, TextSettings
 
@@ -36,12 +36,6 @@ def tokens(text: str) -> list[str]:
     if "".join(pieces) != text:
         raise ValueError(f"{text!r} has a character that no piece takes")
     return pieces
-
-
-def whole_segment(text: str, controls: tuple[Control, ...] = ()) -> Segment:
-    """The text as one segment."""
-    sources = tuple(Span(index, index + 1) for index in range(len(text)))
-    return Segment(text, Span(0, len(text)), sources, "end", controls)
 
 
 def streamed_segments(text: str, model: SpeechModel) -> Iterator[Segment]:
@@ -76,7 +70,7 @@ class Speaker:
         self._window_frames = window_frames
 
     def whole(self, text: str, request: SpeechRequest, controls: tuple[Control, ...] = ()) -> Spoken:
-        return self.speak(text, [whole_segment(text, controls)], request)
+        return self.speak(text, [Segment.verbatim(text, controls=controls)], request)
 
     def streamed(self, text: str, request: SpeechRequest) -> Spoken:
         return self.speak(text, streamed_segments(text, self.model), request)

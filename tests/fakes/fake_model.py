@@ -37,7 +37,7 @@ from engine.core.step import (
     Window,
 )
 from engine.errors import VoiceNotFoundError
-from engine.speech import ModelInfo, Notice, Pcm, Segment, Span, SpeechRequest, VoiceInfo, WordTiming, WordTimingKind
+from engine.speech import ModelInfo, Notice, Pcm, Segment, SpeechRequest, VoiceInfo, WordTiming, WordTimingKind
 
 BEGIN, END = 1024, 1025
 SAMPLE_RATE_HZ = 24000
@@ -97,9 +97,8 @@ WHOLE_FRAMES_SPEC = ModelSpec(
 
 
 def whole_segment(text: str, start: int = 0) -> Segment:
-    """A segment whose every code point is its own source, from input position `start` on."""
-    sources = tuple(Span(start + i, start + i + 1) for i in range(len(text)))
-    return Segment(text, Span(start, start + len(text)), sources, "sentence")
+    """A sentence at input position `start`."""
+    return Segment.verbatim(text, "sentence", start)
 
 
 def frame_level(text: str, frame: int) -> float:

@@ -40,7 +40,7 @@ from engine.models.hibari.network import AcousticNet
 from engine.models.hibari.phonemes import Phonemizer, is_foreign
 from engine.models.hibari.phrases import Script, plan_phrases
 from engine.models.hibari.prosody import TagState, tag_support
-from engine.speech import ModelInfo, Notice, Pronunciation, Segment, Span, SpeechRequest, VoiceInfo, WordTiming
+from engine.speech import ModelInfo, Notice, Pronunciation, Segment, SpeechRequest, VoiceInfo, WordTiming
 
 _THREADS: Final = 2
 """Calls of the net and windows of different sequences run side by side; each takes one core."""
@@ -167,8 +167,7 @@ class HibariModel:
         self._speak_to_nobody(_ROUSING_TEXT)
 
     def _speak_to_nobody(self, text: str) -> None:
-        sources = tuple(Span(at, at + 1) for at in range(len(text)))
-        script = self._script(Segment(text, Span(0, len(text)), sources, "sentence"), (), ())
+        script = self._script(Segment.verbatim(text, "sentence"), (), ())
         block = self._composer.compose(
             script, plan_phrases(script, TagState(), 1.0, self._has_effects), BASE_VOICE, FRESH, (0, 0)
         )

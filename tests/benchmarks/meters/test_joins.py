@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.meters.joins import boundaries, fall_before, gates, gather_joins, join_report
-from benchmarks.meters.speech import Spoken, whole_segment
-from engine.speech import WordTiming
+from benchmarks.meters.speech import Spoken
+from engine.speech import Segment, WordTiming
 
 RATE_HZ = 24_000
 TEXT = "one, two three"
@@ -34,9 +34,9 @@ def spoken(sounds: list[np.ndarray], pause_s: float, join_after: int | None = No
     # As by the net, the pause belongs to the word before it.
     spans = ((0, starts[2]), (starts[2], starts[3]), (starts[3], starts[4]))
     words = tuple(WordTiming(*place, int(a), int(b)) for place, (a, b) in zip(PLACES, spans, strict=True))
-    segments = ((whole_segment(TEXT), 0),)
+    segments = ((Segment.verbatim(TEXT), 0),)
     if join_after is not None:
-        segments = (*segments, (whole_segment(TEXT), words[join_after + 1].start_sample))
+        segments = (*segments, (Segment.verbatim(TEXT), words[join_after + 1].start_sample))
     return Spoken(TEXT, np.concatenate(pieces), words, segments)
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.meters.signal import clicks, head_silence_s, level_dbfs, pitch_hz
-from benchmarks.meters.speech import Spoken, whole_segment
+from benchmarks.meters.speech import Spoken
+from engine.speech import Segment
 
 RATE_HZ = 24_000
 
@@ -19,7 +20,7 @@ def tone(duration_s: float, hz: float = 200.0, level: float = 0.1) -> np.ndarray
 
 
 def spoken(pcm: np.ndarray, joins: tuple[int, ...] = ()) -> Spoken:
-    return Spoken("x", pcm, (), tuple((whole_segment("x"), start) for start in (0, *joins)))
+    return Spoken("x", pcm, (), tuple((Segment.verbatim("x"), start) for start in (0, *joins)))
 
 
 def faded(pcm: np.ndarray) -> np.ndarray:

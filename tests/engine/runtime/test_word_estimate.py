@@ -12,7 +12,7 @@ from engine.speech import Segment, Span
 
 
 def segment(text: str) -> Segment:
-    return Segment(text, Span(0, len(text)), tuple(Span(i, i + 1) for i in range(len(text))), "sentence")
+    return Segment.verbatim(text, "sentence")
 
 
 def words(text: str) -> list[str]:

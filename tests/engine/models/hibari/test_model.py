@@ -31,8 +31,7 @@ def model() -> Iterator[HibariModel]:
 
 
 def segment(text: str, start: int = 0, boundary: Boundary = "end", *controls: Control) -> Segment:
-    sources = tuple(Span(start + index, start + index + 1) for index in range(len(text)))
-    return Segment(text, Span(start, start + len(text)), sources, boundary, controls)
+    return Segment.verbatim(text, boundary, start, controls)
 
 
 def tag(at: int, value: str, amount: float | None = None, category: ControlCategory = "prosody") -> Control:

@@ -16,7 +16,7 @@ from engine.errors import VoiceNotFoundError  # noqa: E402
 from engine.models import load_model  # noqa: E402
 from engine.models.higgs.config import HiggsSettings  # noqa: E402
 from engine.models.higgs.model import HiggsModel  # noqa: E402
-from engine.speech import AudioChunk, Segment, Span, SpeechRequest  # noqa: E402
+from engine.speech import AudioChunk, Segment, SpeechRequest  # noqa: E402
 from engine.speech_model import CloningModel, SpeechModel  # noqa: E402
 from engine.voice_store import VoiceUpload  # noqa: E402
 from tests.engine.test_voice_audio import packed, speech  # noqa: E402
@@ -25,8 +25,7 @@ SETTINGS = HiggsSettings(max_sequences=4, max_decode_batch=4, max_context_tokens
 
 
 def segment(text: str, start: int = 0) -> Segment:
-    sources = tuple(Span(start + i, start + i + 1) for i in range(len(text)))
-    return Segment(text, Span(start, start + len(text)), sources, "sentence")
+    return Segment.verbatim(text, "sentence", start)
 
 
 async def speak(engine: LocalEngine, lane_number: int, voice: str = "default") -> list[AudioChunk]:

@@ -50,8 +50,7 @@ WINDOW_TOLERANCE = 1e-4
 
 
 def segment(text: str, start: int = 0, controls: tuple[Control, ...] = ()) -> Segment:
-    sources = tuple(Span(start + i, start + i + 1) for i in range(len(text)))
-    return Segment(text, Span(start, start + len(text)), sources, "sentence", controls)
+    return Segment.verbatim(text, "sentence", start, controls)
 
 
 def segments(*texts: str) -> list[Segment]:

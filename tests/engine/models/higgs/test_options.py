@@ -26,7 +26,7 @@ from engine.models.higgs.options import (
 )
 from engine.runtime.runaway import RunawayLimits
 from engine.runtime.sampling import SamplingParameters
-from engine.speech import Segment, Span, SpeechRequest
+from engine.speech import Segment, SpeechRequest
 from engine.voice_audio import VoiceRejectedError
 from engine.voice_store import MIN_RECORDING_S, VoiceUpload
 from tests.engine.test_voice_audio import packed, speech
@@ -200,9 +200,8 @@ def test_what_passes_speaks_to_its_end(
         return
     driver = SyncDriver(model, tick_s=0.02)
     utterances = [driver.open(SpeechRequest("default", 3), f"lane {number}") for number in range(2)]
-    sources = tuple(Span(at, at + 1) for at in range(len(TEXT)))
     for utterance in utterances:
-        driver.feed(utterance, Segment(TEXT, Span(0, len(TEXT)), sources, "end", ()))
+        driver.feed(utterance, Segment.verbatim(TEXT))
         driver.finish(utterance)
     for _ in range(MAX_TICKS):
         if not driver.tick():

@@ -37,8 +37,7 @@ def control(name: str, at: int, amount: float | None = None) -> Control:
 
 
 def segment(text: str, *controls: Control, pronunciations: tuple[Pronunciation, ...] = ()) -> Segment:
-    sources = tuple(Span(i, i + 1) for i in range(len(text)))
-    return Segment(text, Span(0, len(text)), sources, "sentence", controls, pronunciations)
+    return replace(Segment.verbatim(text, "sentence", controls=controls), pronunciations=pronunciations)
 
 
 def request(speed: float = 1.0) -> SpeechRequest:
