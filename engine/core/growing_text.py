@@ -5,6 +5,8 @@ See step.TextCadence for the order in which text, marks and rows stand in the co
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.core.context import Unit
 from engine.core.step import Piece, PieceKind, PreparedText, TextCadence
 
@@ -90,7 +92,7 @@ class GrowingText:
             return list(self._units)
         *before, last = self._units
         rows = fed_rows - last.first
-        return [*before, Unit("audio", last.block, last.revision, rows, None, last.first)] if rows > 0 else before
+        return [*before, replace(last, length=rows)] if rows > 0 else before
 
     # ---- before the first row ----------------------------------------------------------------------------------------
 
@@ -136,7 +138,7 @@ class GrowingText:
         mark that ends the text) and the mark that audio goes on. Each with its unit, of which the piece is the end."""
         audio = self._units[-1]
         pieces = [(audio, Piece("audio", self._number, rows - 1, rows, None))]
-        self._units[-1] = Unit("audio", audio.block, audio.revision, rows - audio.first, None, audio.first)
+        self._units[-1] = replace(audio, length=rows - audio.first)
         first = len(self._units)
         if self._fed_tokens < self.tokens:
             self._feed_token()
@@ -165,7 +167,7 @@ class GrowingText:
         payload = self._texts[index].payload
         last = self._units[-1]
         if last.kind == "text" and last.payload is payload and last.first + last.length == place:
-            self._units[-1] = Unit("text", last.block, last.revision, last.length + 1, payload, last.first)
+            self._units[-1] = replace(last, length=last.length + 1)
         else:
             self._units.append(self._unit("text", 1, payload, place))
 
