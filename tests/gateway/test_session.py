@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.speech import AudioChunk, Sampling
@@ -590,6 +590,7 @@ STEPS = st.one_of(
 
 
 @given(st.lists(STEPS, max_size=40))
+@example([*[TextFragment("a", "One two. ")] * 3, Acknowledge("a", 0.0)])
 @settings(max_examples=150, deadline=None)
 def test_whatever_the_order_every_utterance_is_contiguous_and_ends_at_most_once(steps: list[Any]) -> None:
     talk = Talk(changes={"max_ahead_s": 2.0})
@@ -609,10 +610,13 @@ def test_whatever_the_order_every_utterance_is_contiguous_and_ends_at_most_once(
         if talk.session._utterances.live(name) is not None:
             talk.do(EndText(name))
             talk.speak(name)
+    acknowledged = {step.utterance for step in steps if isinstance(step, Acknowledge)}
     for _ in range(60):
         talk.pass_time(1.0)
         for name in ("a", "b", "c"):
             talk.speak(name)
+            if name in acknowledged:  # who has begun to say what was played goes on: nothing else is believed then
+                talk.do(Acknowledge(name, 1000.0))
         talk.write()
     _check_lives(talk)
     assert talk.admission.utterances == 0
